@@ -1,0 +1,72 @@
+"""The errors that a user can act on.
+
+Every message says what was found, what the rule is and what to do::
+
+    LinkDistError
+    ├── GraphError      the graph itself is not one (also a ValueError)
+    ├── DataError       a data set's raw files are missing, cut off or foreign
+    ├── SplitError      a split cannot be drawn from this graph
+    ├── OptionError     an option's value is unknown or out of range
+    └── DeviceError     the device asked for is not there
+
+The command line prints such an error without a traceback and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LinkDistError(Exception):
+    """Base of all errors that a user can act on."""
+
+
+class GraphError(LinkDistError, ValueError):
+    """The graph's arrays do not fit together."""
+
+
+class DataError(LinkDistError):
+    """A data set's raw files are missing, cut off or foreign."""
+
+
+class SplitError(LinkDistError, ValueError):
+    """A split cannot be drawn from this graph."""
+
+
+class OptionError(LinkDistError, ValueError):
+    """An option's value is unknown or out of range."""
+
+
+class DeviceError(LinkDistError, RuntimeError):
+    """The device asked for is not there."""
+
+
+def check_names(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse every unknown name at once, with the near ones.
+
+    Parameters
+    ----------
+    what : str
+        What the names name, in the singular.
+    asked, known : iterable of str
+        The names given and those that there are.
+
+    Examples
+    --------
+    >>> check_names("data set", ["cora"], ["cora", "pubmed"])
+    >>> check_names("data set", ["coral"], ["cora", "pubmed"])
+    Traceback (most recent call last):
+    linkdist.errors.OptionError: unknown data set 'coral' (near: cora); known are cora, pubmed.
+    """
+    known = list(known)
+    folded = {name.lower(): name for name in known}
+    unknown = []
+    for name in asked:
+        if name not in known:
+            near = difflib.get_close_matches(name.lower(), folded, n=3)
+            hint = f" (near: {', '.join(folded[key] for key in near)})" if near else ""
+            unknown.append(f"{name!r}{hint}")
+    if unknown:
+        names = f"unknown {what} {', '.join(unknown)}"
+        raise OptionError(f"{names}; known are {', '.join(known)}.")

@@ -1,0 +1,189 @@
+"""What is known: the nodes' features, their links, their labels.
+
+A graph has n nodes with d features each, m undirected links and C classes. A link stands once in
+`Graph.links`; methods that walk the links in both directions read `Graph.edges`, where a link
+stands twice and a self-loop once.
+
+Features are a dense array or a CSR matrix. Bags of words are mostly zeros, so nothing in this
+package makes a CSR matrix dense on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from linkdist.errors import GraphError
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FeatureMatrix: TypeAlias = "FloatArray | sparse.csr_matrix"
+
+UNKNOWN = -1
+"""The label of a node whose class is not known."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes with features, undirected links, labels.
+
+    Make one with `Graph.build`, which checks and tidies; the constructor takes arrays as they are.
+
+    Attributes
+    ----------
+    features : (n, d) float32 array or CSR matrix
+        x, a row a node.
+    links : (m, 2) int64 array
+        Each undirected link once, its smaller node first, in order.
+    labels : (n,) int64 array
+        y, from 0 to C - 1, or `UNKNOWN`.
+    classes : tuple of str
+        The C classes' names.
+    name : str
+        What to call the graph in tables.
+    """
+
+    features: FeatureMatrix
+    links: IntArray
+    labels: IntArray
+    classes: tuple[str, ...]
+    name: str = "graph"
+
+    @classmethod
+    def build(
+        cls,
+        features: npt.ArrayLike | sparse.sparray | sparse.spmatrix,
+        edges: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        classes: tuple[str, ...] | None = None,
+        name: str = "graph",
+    ) -> Graph:
+        """Check arrays and make a graph of them.
+
+        Parameters
+        ----------
+        features : (n, d) array or sparse matrix
+            Finite numbers.
+        edges : (e, 2) array of int
+            Pairs of linked nodes, in any direction, any number of times.
+        labels : (n,) array of int
+            Classes from 0, or -1 where unknown.
+        classes : tuple of str, optional
+            Names of the classes; by default their numbers.
+        name : str, optional
+            What to call the graph in tables.
+
+        Raises
+        ------
+        GraphError
+            With every problem that was found.
+
+        Examples
+        --------
+        >>> graph = Graph.build([[1.0], [0.0], [2.0]], [(1, 0), (0, 1), (2, 2)], [0, 1, -1])
+        >>> graph.links.tolist()
+        [[0, 1], [2, 2]]
+        >>> graph.edges.tolist()
+        [[0, 1], [1, 0], [2, 2]]
+        """
+        x = _feature_matrix(features)
+        pairs = np.asarray(edges)
+        y = np.asarray(labels)
+        if pairs.size == 0:
+            pairs = np.empty((0, 2), dtype=np.int64)
+        problems = [
+            *_feature_problems(x),
+            *_edge_problems(pairs, x.shape[0] if x.ndim == 2 else 0),
+            *_label_problems(y, x.shape[0] if x.ndim == 2 else 0, classes),
+        ]
+        if problems:
+            raise GraphError(" ".join(problems))
+        if classes is None:
+            classes = tuple(str(c) for c in range(int(y.max(initial=-1)) + 1))
+        return cls(x, _tidy(pairs, x.shape[0]), y.astype(np.int64), classes, name)
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return int(self.features.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Number of features of a node."""
+        return int(self.features.shape[1])
+
+    @property
+    def C(self) -> int:  # noqa: N802
+        """Number of classes."""
+        return len(self.classes)
+
+    @cached_property
+    def edges(self) -> IntArray:
+        """The (e, 2) directed edge list: a link twice, a self-loop once."""
+        back = self.links[self.links[:, 0] != self.links[:, 1], ::-1]
+        both = np.concatenate([self.links, back])
+        return both[np.lexsort((both[:, 1], both[:, 0]))]
+
+    @property
+    def degree(self) -> float:
+        """Average degree e / n."""
+        return len(self.edges) / self.n
+
+
+def _feature_matrix(features: object) -> FeatureMatrix:
+    if sparse.issparse(features):
+        matrix = sparse.csr_matrix(features, dtype=np.float32)
+        matrix.sum_duplicates()
+        return matrix
+    return np.ascontiguousarray(features, dtype=np.float32)
+
+
+def _feature_problems(x: FeatureMatrix) -> list[str]:
+    if x.ndim != 2:
+        return [f"features must be a table, a row a node; found {x.ndim} dimensions."]
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        return [f"features must have rows and columns; found shape {x.shape}."]
+    values = x.data if sparse.issparse(x) else x
+    bad = int((~np.isfinite(values)).sum())
+    return [f"features must be finite numbers; {bad} are NaN or infinite."] if bad else []
+
+
+def _edge_problems(pairs: npt.NDArray[np.generic], n: int) -> list[str]:
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        return [f"links must be pairs, shape (e, 2); found shape {pairs.shape}."]
+    if not np.issubdtype(pairs.dtype, np.integer):
+        return [f"links must name nodes by whole numbers; found {pairs.dtype}."]
+    outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
+    if not outside.any():
+        return []
+    row = int(outside.argmax())
+    found = f"link {row} names {pairs[row].tolist()}"
+    return [f"links must name nodes 0..{n - 1}; {found}, {int(outside.sum())} such in all."]
+
+
+def _label_problems(
+    y: npt.NDArray[np.generic], n: int, classes: tuple[str, ...] | None
+) -> list[str]:
+    if y.shape != (n,):
+        return [f"labels must be one a node, shape ({n},); found shape {y.shape}."]
+    if not np.issubdtype(y.dtype, np.integer):
+        return [f"labels must be whole numbers, {UNKNOWN} where unknown; found {y.dtype}."]
+    top = len(classes) if classes is not None else np.iinfo(np.int64).max
+    outside = (y < UNKNOWN) | (y >= top)
+    if not outside.any():
+        return []
+    node = int(outside.argmax())
+    rule = f"labels must be {UNKNOWN} (unknown) or 0..{top - 1}"
+    return [f"{rule}; node {node} has {y[node]}, {int(outside.sum())} such in all."]
+
+
+def _tidy(pairs: npt.NDArray[np.generic], n: int) -> IntArray:
+    """Each undirected link once, smaller node first, in order."""
+    ordered = np.sort(pairs.astype(np.int64), axis=1)
+    keys = np.unique(ordered[:, 0] * n + ordered[:, 1])
+    return np.stack([keys // n, keys % n], axis=1)

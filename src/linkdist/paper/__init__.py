@@ -1,0 +1,1 @@
+"""The paper: its published numbers, its baselines, its protocol, its tables."""
