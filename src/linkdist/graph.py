@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ class Graph:
     @classmethod
     def build(
         cls,
-        features: npt.ArrayLike | sparse.sparray | sparse.spmatrix,
+        features: npt.ArrayLike | sparse.spmatrix,
         edges: npt.ArrayLike,
         labels: npt.ArrayLike,
         classes: tuple[str, ...] | None = None,
@@ -135,7 +135,7 @@ class Graph:
         return len(self.edges) / self.n
 
 
-def _feature_matrix(features: object) -> FeatureMatrix:
+def _feature_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
     if sparse.issparse(features):
         matrix = sparse.csr_matrix(features, dtype=np.float32)
         matrix.sum_duplicates()
@@ -153,7 +153,7 @@ def _feature_problems(x: FeatureMatrix) -> list[str]:
     return [f"features must be finite numbers; {bad} are NaN or infinite."] if bad else []
 
 
-def _edge_problems(pairs: npt.NDArray[np.generic], n: int) -> list[str]:
+def _edge_problems(pairs: npt.NDArray[Any], n: int) -> list[str]:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         return [f"links must be pairs, shape (e, 2); found shape {pairs.shape}."]
     if not np.issubdtype(pairs.dtype, np.integer):
@@ -166,9 +166,7 @@ def _edge_problems(pairs: npt.NDArray[np.generic], n: int) -> list[str]:
     return [f"links must name nodes 0..{n - 1}; {found}, {int(outside.sum())} such in all."]
 
 
-def _label_problems(
-    y: npt.NDArray[np.generic], n: int, classes: tuple[str, ...] | None
-) -> list[str]:
+def _label_problems(y: npt.NDArray[Any], n: int, classes: tuple[str, ...] | None) -> list[str]:
     if y.shape != (n,):
         return [f"labels must be one a node, shape ({n},); found shape {y.shape}."]
     if not np.issubdtype(y.dtype, np.integer):
@@ -182,7 +180,7 @@ def _label_problems(
     return [f"{rule}; node {node} has {y[node]}, {int(outside.sum())} such in all."]
 
 
-def _tidy(pairs: npt.NDArray[np.generic], n: int) -> IntArray:
+def _tidy(pairs: npt.NDArray[Any], n: int) -> IntArray:
     """Each undirected link once, smaller node first, in order."""
     ordered = np.sort(pairs.astype(np.int64), axis=1)
     keys = np.unique(ordered[:, 0] * n + ordered[:, 1])

@@ -1,0 +1,160 @@
+"""Prediction in the paper's two modes.
+
+From features: the class of highest own-label logit z, a plain MLP's prediction. With links: the
+node's own prediction combined with what its neighbours j say of it,
+
+    log p(z_i) + α · mean_j log p(s_j)      'mean', the form behind the published numbers
+    z_i + α · Σ_j s_j                       'sum', the form that the paper writes
+
+A node without neighbours keeps the first term alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linkdist.errors import check_names
+from linkdist.graph import FeatureMatrix, FloatArray, Graph, IntArray
+from linkdist.inputs import Inputs, make_inputs
+from linkdist.neighbours import Neighbours
+from linkdist.network import ForkedMLP
+
+FORMS = ("mean", "sum")
+
+CHUNK = {"cpu": 1 << 21, "cuda": 1 << 28}
+"""How many hidden numbers an evaluation holds at once: small enough for the CPU's cache."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """R trained replicas and what prediction needs beside them.
+
+    Attributes
+    ----------
+    network : ForkedMLP
+        The weights.
+    alpha : (R,) tensor
+        α, how much the neighbours' word counts.
+    classes : tuple of str
+        The classes' names.
+    """
+
+    network: ForkedMLP
+    alpha: Tensor
+    classes: tuple[str, ...]
+
+
+def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
+    """Class probabilities from features alone, the mean over replicas.
+
+    Parameters
+    ----------
+    model : Model
+        As `linkdist.fit` gives it.
+    features : (n, d) array or CSR matrix
+        A row a node.
+
+    Returns
+    -------
+    (n, C) array
+        Rows sum to 1.
+
+    Examples
+    --------
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> from_features(model, np.zeros((5, 2), dtype=np.float32)).shape
+    (5, 3)
+    """
+    z, _ = logits(model.network, make_inputs(features, model.alpha.device))
+    return _mean_probability(z)
+
+
+def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatArray:
+    """Class probabilities from features and links, the mean over replicas.
+
+    Parameters
+    ----------
+    model : Model
+        As `linkdist.fit` gives it.
+    features : (n, d) array or CSR matrix
+        A row a node.
+    links : (m, 2) array of int
+        Pairs of linked nodes.
+
+    Returns
+    -------
+    (n, C) array
+        Rows sum to 1.
+
+    Examples
+    --------
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> with_links(model, np.eye(2, dtype=np.float32), np.array([[0, 1]])).shape
+    (2, 3)
+    """
+    graph = Graph.build(features, links, np.full(features.shape[0], -1), model.classes)
+    device = model.alpha.device
+    z, s = logits(model.network, make_inputs(graph.features, device))
+    neighbours = Neighbours([graph.edges], graph.n, device)
+    return _mean_probability(message_passing(z, s, neighbours, model.alpha))
+
+
+@torch.no_grad()
+def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """Own and neighbour logits of all nodes, each (R, n, C), in pieces that fit the device."""
+    weight = network.first.weight
+    R = weight.shape[0]
+    piece = max(1, CHUNK[weight.device.type] // (R * network.hidden))
+    if piece >= inputs.n:
+        z, s = network(inputs)
+        return z.squeeze(1), s.squeeze(1)
+    nodes = torch.arange(inputs.n, device=weight.device).split(piece)
+    pieces = [network(inputs, rows.expand(R, 1, -1)) for rows in nodes]
+    z, s = (torch.cat(part, dim=2).squeeze(1) for part in zip(*pieces, strict=True))
+    return z, s
+
+
+@torch.no_grad()
+def message_passing(
+    z: Tensor, s: Tensor, neighbours: Neighbours, alpha: Tensor, form: str = "mean"
+) -> Tensor:
+    """Combine a node's own logits with its neighbours' word.
+
+    Parameters
+    ----------
+    z, s : (R, n, C) tensors
+        Own-label and neighbour-label logits.
+    neighbours : Neighbours
+        Whose word counts.
+    alpha : (R,) tensor
+        How much it counts.
+    form : {'mean', 'sum'}
+        See the head of this module.
+
+    Returns
+    -------
+    (R, n, C) tensor
+        Logits.
+
+    Examples
+    --------
+    >>> pair = Neighbours([np.array([[0, 1], [1, 0]])], 2, torch.device("cpu"))
+    >>> z, s = torch.zeros(1, 2, 2), torch.tensor([[[1.0, 0.0], [0.0, 3.0]]])
+    >>> message_passing(z, s, pair, torch.ones(1), form="sum")[0]
+    tensor([[0., 3.],
+            [1., 0.]])
+    """
+    check_names("form of message passing", [form], FORMS)
+    by = alpha.view(-1, 1, 1)
+    if form == "sum":
+        return z + by * neighbours.sum(s)
+    return z.log_softmax(-1) + by * neighbours.mean(s.log_softmax(-1))
+
+
+def _mean_probability(scores: Tensor) -> FloatArray:
+    mean: FloatArray = scores.softmax(-1).mean(0).cpu().numpy()
+    return mean

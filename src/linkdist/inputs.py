@@ -1,0 +1,243 @@
+"""The node features on a device, and their product with the first layer's weights.
+
+The first layer is where the time is: d is in the thousands, and most features are zero. So the
+feature matrix X lives on the device once, dense or CSR, and what the network asks of it is
+
+    X[rows] W      with rows (R, m) and W (R, d, h), giving (R, m, h)
+
+for the rows of a batch, each replica its own, or X W for all nodes. `choose` decides which form X
+takes, and says why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn import functional as F
+
+from linkdist.graph import FeatureMatrix
+
+DENSE_FROM = 0.2
+"""Share of non-zeros from which a dense product on the CPU is the faster one."""
+
+
+class Choice(NamedTuple):
+    """How features are kept on a device, and why."""
+
+    kind: str
+    why: str
+
+
+class Inputs(ABC):
+    """The feature matrix X (n, d) on a device."""
+
+    n: int
+    d: int
+    precision: str = "float32"
+
+    @abstractmethod
+    def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
+        """X[rows] W, or X W where no rows are given.
+
+        Parameters
+        ----------
+        weight : (R, d, h) tensor
+            W, one matrix a replica.
+        rows : (R, m) tensor of int, optional
+            The rows that each replica asks for.
+
+        Returns
+        -------
+        (R, m, h) tensor
+            Or (R, n, h) where no rows are given.
+        """
+
+
+def make_inputs(features: FeatureMatrix, device: torch.device) -> Inputs:
+    """Put features on a device, in the form that `choose` names.
+
+    Examples
+    --------
+    >>> x = make_inputs(np.eye(3, dtype=np.float32), torch.device("cpu"))
+    >>> x.project(torch.ones(1, 3, 2), torch.tensor([[2, 0]])).shape
+    torch.Size([1, 2, 2])
+    """
+    kind = choose(features, device).kind
+    if kind == "sparse":
+        return SparseInputs(features, device)
+    dense = features if isinstance(features, np.ndarray) else features.toarray()
+    return DenseInputs(dense, device, half=kind == "half")
+
+
+def choose(features: FeatureMatrix, device: torch.device) -> Choice:
+    """How to keep features on a device: 'dense', 'half' or 'sparse'.
+
+    Examples
+    --------
+    >>> choose(np.eye(3, dtype=np.float32), torch.device("cpu")).kind
+    'dense'
+    """
+    if isinstance(features, np.ndarray):
+        return Choice("dense", "the features are dense")
+    n, d = features.shape
+    density = features.nnz / (n * d)
+    if device.type == "cpu":
+        if density < DENSE_FROM:
+            return Choice("sparse", f"{density:.1%} of the features are not zero")
+        return Choice("dense", f"{density:.1%} of the features are not zero: a dense product wins")
+    if 2 * n * d > torch.cuda.mem_get_info(device)[0] // 4:
+        return Choice("sparse", "a dense copy would not fit on the GPU")
+    if _is_exact_in_half(features):
+        return Choice("half", "bfloat16 holds each row up to its scale exactly; the GPU is dense")
+    return Choice("dense", "bfloat16 would round the features; the GPU is dense")
+
+
+class DenseInputs(Inputs):
+    """X as a dense tensor: float32, or bfloat16 beside a float32 scale a row."""
+
+    def __init__(self, features: np.ndarray, device: torch.device, half: bool = False) -> None:
+        self.n, self.d = features.shape
+        matrix = torch.from_numpy(features).to(device)
+        self.scale: Tensor | None = None
+        if half:
+            self.scale = _row_scale(matrix)
+            matrix = (matrix / self.scale).to(torch.bfloat16)
+            self.precision = "bfloat16 first layer"
+        self.matrix = matrix
+
+    def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
+        """X[rows] W, or X W."""
+        R = weight.shape[0]
+        if rows is not None and rows.shape[1] < self.n:
+            x = self.matrix[rows]  # (R, m, d)
+            scale = None if self.scale is None else self.scale[rows]
+            return _scaled(_product(x, weight), scale)
+        # A batch with more rows than there are nodes repeats them: multiply once, then pick.
+        whole = _scaled(_product(self.matrix.expand(R, -1, -1), weight), self.scale)
+        return whole if rows is None else _pick(whole, rows)
+
+
+class SparseInputs(Inputs):
+    """X as a CSR matrix, which nothing here makes dense."""
+
+    def __init__(self, features: sparse.csr_matrix, device: torch.device) -> None:
+        self.n, self.d = features.shape
+        self.device = device
+        self.matrix = features
+        self._whole = _Batch(features, device)
+
+    def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
+        """X[rows] W, or X W."""
+        R = weight.shape[0]
+        if rows is None or self.device.type != "cpu":
+            # Picking CSR rows on a GPU would wait for the host; multiplying all does not.
+            whole = _apply_sparse(weight, [self._whole] * R)
+            return whole if rows is None else _pick(whole, rows)
+        return _apply_sparse(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
+
+
+class _Batch:
+    """Some rows of X as tensors in CSR form; the transpose is made where a gradient needs it."""
+
+    def __init__(self, rows: sparse.csr_matrix, device: torch.device) -> None:
+        self.rows = rows
+        self.device = device
+        self.columns = torch.from_numpy(rows.indices.astype(np.int32, copy=False)).to(device)
+        self.starts = torch.from_numpy(rows.indptr[:-1].astype(np.int32, copy=False)).to(device)
+        self.values = torch.from_numpy(rows.data).to(device)
+
+    def transpose(self) -> Tensor:
+        return csr_tensor(self.rows.T.tocsr(), self.device)
+
+
+class _SparseProduct(torch.autograd.Function):
+    """X_b W for one replica; the gradient of W is X_bᵀ G."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, batch: _Batch) -> Tensor:  # noqa: ANN401
+        ctx.batch = batch
+        return F.embedding_bag(
+            batch.columns, weight, batch.starts, mode="sum", per_sample_weights=batch.values
+        )
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+        return ctx.batch.transpose() @ grad, None
+
+
+class _HalfProduct(torch.autograd.Function):
+    """X_b W with bfloat16 factors, summed and returned in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(x)
+        return torch.bmm(x, weight.to(x.dtype), out_dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
+        (x,) = ctx.saved_tensors
+        turned = x.transpose(1, 2)
+        return None, torch.bmm(turned, grad.to(x.dtype), out_dtype=torch.float32)
+
+
+def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
+    """A SciPy CSR matrix as a PyTorch one.
+
+    Examples
+    --------
+    >>> csr_tensor(sparse.csr_matrix(np.eye(2)), torch.device("cpu")).layout
+    torch.sparse_csr
+    """
+    starts, columns, values = (
+        torch.from_numpy(part).to(device) for part in (matrix.indptr, matrix.indices, matrix.data)
+    )
+    with warnings.catch_warnings():
+        # PyTorch announces that its CSR layout is young each time one is made.
+        warnings.filterwarnings("ignore", message="Sparse")
+        return torch.sparse_csr_tensor(
+            starts, columns, values, size=matrix.shape, check_invariants=False
+        )
+
+
+def _apply_sparse(weight: Tensor, batches: list[_Batch]) -> Tensor:
+    pairs = zip(weight, batches, strict=True)
+    return torch.stack([_SparseProduct.apply(w, b) for w, b in pairs])  # type: ignore[no-untyped-call]
+
+
+def _product(x: Tensor, weight: Tensor) -> Tensor:
+    if x.dtype == weight.dtype:
+        return torch.bmm(x, weight)
+    product: Tensor = _HalfProduct.apply(x, weight)  # type: ignore[no-untyped-call]
+    return product
+
+
+def _scaled(product: Tensor, scale: Tensor | None) -> Tensor:
+    return product if scale is None else product * scale
+
+
+def _pick(whole: Tensor, rows: Tensor) -> Tensor:
+    """Rows (R, m) of each replica's (n, h) matrix."""
+    R, n, h = whole.shape
+    first = torch.arange(R, device=rows.device).unsqueeze(1) * n
+    flat = (rows + first).flatten()
+    return whole.reshape(R * n, h).index_select(0, flat).view(R, -1, h)
+
+
+def _row_scale(matrix: Tensor) -> Tensor:
+    """The largest value of each row (n, 1), 1 where that is 0."""
+    top = matrix.abs().amax(dim=1, keepdim=True)
+    return torch.where(top > 0, top, 1.0)
+
+
+def _is_exact_in_half(features: sparse.csr_matrix) -> bool:
+    """Whether bfloat16 holds x / (largest value of its row) to the last bit, as for 0/1 words."""
+    top = np.asarray(abs(features).max(axis=1).todense()).ravel()
+    top[top == 0] = 1
+    scaled = torch.from_numpy(features.data / np.repeat(top, np.diff(features.indptr)))
+    return bool((scaled.to(torch.bfloat16).to(scaled.dtype) == scaled).all())

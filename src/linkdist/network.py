@@ -1,0 +1,203 @@
+"""The forked MLP, R replicas side by side.
+
+A block is BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear. The forked MLP M: x → (z, s) is
+
+    h = block(Linear(x))        (R, S, B, hidden)
+    z = own(h)                  (R, S, B, C)   the node's own label
+    s = neighbour(h)            (R, S, B, C)   its neighbour's label
+
+with a block for each head. Every parameter has a leading replica axis R, so ten seeds train in one
+pass. The axis S holds the sides of a batch of links (i, j and, in contrastive training, k):
+BatchNorm takes its statistics over the B rows of one side of one replica.
+
+Randomness comes from outside: a training pass is handed its dropout bits, one an element, packed
+eight to a byte, and the pace at which running statistics move. Without them the pass is an
+evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from linkdist.inputs import Inputs
+
+HIDDEN = 256
+SLOPE = 0.01
+EPSILON = 1e-5
+MOMENTUM = 0.1
+
+
+class Noise(NamedTuple):
+    """What makes a pass a training pass.
+
+    Attributes
+    ----------
+    bits : sequence of (R, S, B, ⌈hidden / 8⌉) uint8 tensors
+        Which elements each block's Dropout keeps, in the order of the blocks.
+    pace : (R, 1, 1) tensor
+        How far BatchNorm's running statistics move; 0 holds a replica still.
+    """
+
+    bits: Sequence[Tensor]
+    pace: Tensor
+
+
+class Linear(nn.Module):
+    """x W + b, a matrix a replica, drawn as PyTorch draws its own."""
+
+    def __init__(self, fan_in: int, fan_out: int, random: Sequence[torch.Generator]) -> None:
+        super().__init__()
+        R = len(random)
+        self.weight = nn.Parameter(torch.empty(R, fan_in, fan_out))
+        self.bias = nn.Parameter(torch.empty(R, 1, fan_out))
+        bound = 1 / math.sqrt(fan_in)
+        with torch.no_grad():
+            for r, generator in enumerate(random):
+                self.weight[r].uniform_(-bound, bound, generator=generator)
+                self.bias[r].uniform_(-bound, bound, generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(R, S, B, fan_in) → (R, S, B, fan_out)."""
+        y = torch.baddbmm(self.bias, x.flatten(1, 2), self.weight)
+        return y.view(*x.shape[:3], -1)
+
+
+class Block(nn.Module):
+    """BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, fan_in: int, fan_out: int, random: Sequence[torch.Generator]) -> None:
+        super().__init__()
+        shape = (len(random), 1, 1, fan_in)
+        self.batch_scale = nn.Parameter(torch.ones(shape))
+        self.batch_shift = nn.Parameter(torch.zeros(shape))
+        self.layer_scale = nn.Parameter(torch.ones(shape))
+        self.layer_shift = nn.Parameter(torch.zeros(shape))
+        self.register_buffer("running_mean", torch.zeros(shape[0], 1, fan_in))
+        self.register_buffer("running_var", torch.ones(shape[0], 1, fan_in))
+        self.linear = Linear(fan_in, fan_out, random)
+
+    def forward(self, x: Tensor, bits: Tensor | None = None, pace: Tensor | None = None) -> Tensor:
+        """(R, S, B, fan_in) → (R, S, B, fan_out)."""
+        affine = (self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
+        if bits is None or pace is None:
+            mean, var = self.running_mean.unsqueeze(1), self.running_var.unsqueeze(1)
+            y = activate(x, mean, var, *affine)
+        else:
+            y, mean, var = normalise(x, *affine, bits)
+            self._remember(mean.detach(), var.detach(), x.shape[-2], pace)
+        out: Tensor = self.linear(y)
+        return out
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, var: Tensor, rows: int, pace: Tensor) -> None:
+        unbiased = var * (rows / max(rows - 1, 1))
+        # One side after the other, as if each had been a batch of its own.
+        for side in range(mean.shape[1]):
+            self.running_mean.lerp_(mean[:, side], pace)
+            self.running_var.lerp_(unbiased[:, side], pace)
+
+
+def normalise(
+    x: Tensor,
+    batch_scale: Tensor,
+    batch_shift: Tensor,
+    layer_scale: Tensor,
+    layer_shift: Tensor,
+    bits: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A block without its Linear, in training; and the statistics (R, S, 1, hidden) it took."""
+    var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+    y = activate(x, mean, var, batch_scale, batch_shift, layer_scale, layer_shift)
+    return y * unpack(bits, x.shape[-1]) * 2, mean, var
+
+
+def activate(
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    batch_scale: Tensor,
+    batch_shift: Tensor,
+    layer_scale: Tensor,
+    layer_shift: Tensor,
+) -> Tensor:
+    """BatchNorm with the given statistics, LayerNorm, LeakyReLU."""
+    x = (x - mean) * (var + EPSILON).rsqrt() * batch_scale + batch_shift
+    x = F.layer_norm(x, x.shape[-1:], eps=EPSILON) * layer_scale + layer_shift
+    return F.leaky_relu(x, SLOPE)
+
+
+def unpack(bits: Tensor, width: int) -> Tensor:
+    """Eight packed bits a byte, as booleans, lowest bit first.
+
+    Examples
+    --------
+    >>> unpack(torch.tensor([5], dtype=torch.uint8), 4)
+    tensor([ True, False,  True, False])
+    """
+    place = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    single = bits.unsqueeze(-1).bitwise_right_shift(place).bitwise_and(1)
+    return single.flatten(-2)[..., :width].bool()
+
+
+class ForkedMLP(nn.Module):
+    """M: x → (z, s), R replicas side by side.
+
+    Parameters
+    ----------
+    d, C : int
+        Numbers of features and classes.
+    seeds : sequence of int
+        One a replica; a replica's weights depend on its own seed alone.
+    hidden : int, optional
+        Width of the hidden layers.
+
+    Examples
+    --------
+    >>> from linkdist.inputs import make_inputs
+    >>> import numpy as np
+    >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
+    >>> z, s = ForkedMLP(d=4, C=3, seeds=[0, 1])(x)
+    >>> z.shape, s.shape
+    (torch.Size([2, 1, 4, 3]), torch.Size([2, 1, 4, 3]))
+    """
+
+    def __init__(self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN) -> None:
+        super().__init__()
+        random = generators(seeds)
+        self.hidden = hidden
+        self.first = Linear(d, hidden, random)
+        self.trunk = Block(hidden, hidden, random)
+        self.own = Block(hidden, C, random)
+        self.neighbour = Block(hidden, C, random)
+
+    blocks = 3
+
+    def forward(
+        self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits z and s of the nodes that `rows` (R, S, B) names, or of all nodes."""
+        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
+        x = first_layer(self.first, inputs, rows)  # (R, S, B, hidden)
+        h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
+        return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
+
+
+def first_layer(linear: Linear, inputs: Inputs, rows: Tensor | None) -> Tensor:
+    """X[rows] W + b, with the sides of `rows` (R, S, B) kept as an axis."""
+    flat = None if rows is None else rows.flatten(1)
+    x = inputs.project(linear.weight, flat) + linear.bias
+    return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
+
+
+def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:
+    """One random stream a replica."""
+    return [torch.Generator(device or "cpu").manual_seed(seed) for seed in seeds]

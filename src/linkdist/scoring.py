@@ -1,0 +1,92 @@
+"""Accuracies after every epoch, and the epoch that counts.
+
+A run's score is its test accuracy at the first epoch of highest validation accuracy. Each mode of
+prediction has an epoch of its own. Everything stays on the device until it is asked for, so that
+scoring never makes training wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from linkdist.graph import Graph, IntArray
+from linkdist.splits import Split
+
+
+class Best(NamedTuple):
+    """What each replica scored, as shares of 1, and when.
+
+    Attributes
+    ----------
+    epochs : (R,) int array
+        The first epoch of highest validation accuracy, from 1.
+    validation, test : (R,) float arrays
+        The accuracies there.
+    """
+
+    epochs: IntArray
+    validation: npt.NDArray[np.float64]
+    test: npt.NDArray[np.float64]
+
+
+class History:
+    """Validation and test accuracies of R replicas, an entry an epoch, for each mode.
+
+    Parameters
+    ----------
+    graph : Graph
+        Whose labels are the truth.
+    splits : sequence of Split
+        One a replica, with as many validation and test nodes each.
+    device : torch.device
+        Where the logits will be.
+
+    Examples
+    --------
+    >>> graph = Graph.build([[1.0], [2.0]], [(0, 1)], [0, 1])
+    >>> split = Split(np.array([], dtype=int), np.array([0]), np.array([1]))
+    >>> history = History(graph, [split], torch.device("cpu"))
+    >>> better = history.record("own", torch.tensor([[[0.0, 1.0], [0.0, 1.0]]]))
+    >>> better = history.record("own", torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
+    >>> history.best("own").epochs, history.best("own").test
+    (array([2]), array([1.]))
+    """
+
+    def __init__(self, graph: Graph, splits: Sequence[Split], device: torch.device) -> None:
+        truth = torch.from_numpy(graph.labels)
+        sets = ("validation", "test")
+        nodes = [torch.from_numpy(np.stack([getattr(s, name) for s in splits])) for name in sets]
+        self.nodes = [part.to(device) for part in nodes]  # (R, size)
+        self.truth = [truth[part].to(device) for part in nodes]
+        self.records: dict[str, list[Tensor]] = {}
+        self.highest: dict[str, Tensor] = {}
+
+    def record(self, mode: str, scores: Tensor) -> Tensor:
+        """Score an epoch's (R, n, C) logits; (R,) booleans say whose epoch is the best so far."""
+        predicted = scores.argmax(-1)  # (R, n)
+        hits = [
+            (predicted.gather(1, nodes) == truth).double().mean(1)
+            for nodes, truth in zip(self.nodes, self.truth, strict=True)
+        ]
+        self.records.setdefault(mode, []).append(torch.stack(hits))
+        highest = self.highest.get(mode, torch.full_like(hits[0], -1))
+        self.highest[mode] = highest.maximum(hits[0])
+        return hits[0] > highest
+
+    def curve(self, mode: str) -> npt.NDArray[np.float64]:
+        """Validation and test accuracies, (epochs, 2, R)."""
+        curve: npt.NDArray[np.float64] = torch.stack(self.records[mode]).cpu().numpy()
+        return curve
+
+    def best(self, mode: str) -> Best:
+        """Each replica's score and the epoch it was reached in."""
+        curve = self.curve(mode)
+        first = curve[:, 0].argmax(axis=0)  # (R,)
+        validation, test = curve[first, :, np.arange(curve.shape[2])].T
+        return Best(first + 1, validation, test)

@@ -1,0 +1,363 @@
+"""The loop over links, R replicas at once.
+
+`train_links` makes a forked MLP from views: it computes the loss's coefficients from each view,
+then descends
+
+    run -> an epoch: shuffle, its steps, a look at the result
+        -> a step: a batch of each replica's items, its loss, its gradient, Adam.
+
+An item is a directed edge for LinkDist; the baselines hand the same loop nodes. A replica has its
+own view, its own weights and its own random streams, so it ends up the same whether it is trained
+alone or beside others. Views may differ in size: an epoch has as many steps as the largest view
+needs, and a replica that is through with its items holds still until the others are. The last
+batch of an epoch is filled up from the epoch's beginning, so that every batch has the same shape.
+
+On a GPU the first steps run as they are, the next one is recorded as a CUDA graph, and from then
+on a step is one replay, without a word from Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from linkdist.errors import DeviceError, GraphError, check_names
+from linkdist.graph import IntArray
+from linkdist.inputs import Inputs
+from linkdist.losses import Coefficients, link_loss
+from linkdist.network import MOMENTUM, ForkedMLP, Noise, generators
+from linkdist.splits import View
+
+METHODS = ("linkdist", "colinkdist")
+BATCH = 1024
+RATE = 0.01
+BETAS = (0.9, 0.999)
+ADAM_EPSILON = 1e-8
+VISITS = 200
+"""How often training visits a node: epochs = floor(200 / average degree)."""
+
+AfterEpoch: TypeAlias = Callable[[int], None]
+
+
+def train_links(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    epochs: int,
+    *,
+    method: str = "colinkdist",
+    beta: float | None = None,
+    after_epoch: AfterEpoch | None = None,
+) -> Coefficients:
+    """Train a forked MLP on the links of its views.
+
+    Parameters
+    ----------
+    network : ForkedMLP
+        R replicas, on the device where training is to run; trained in place.
+    inputs : Inputs
+        The features that all views refer to, on that device.
+    views : sequence of View
+        What each replica may see.
+    seeds : sequence of int
+        Of each replica's draws.
+    epochs : int
+        Passes over the links; `epochs_for` has the paper's rule.
+    method : {'linkdist', 'colinkdist'}
+        Without or with random node pairs to be pushed apart.
+    beta : float, optional
+        β1 + β2; by default β1 = r_n and β2 = r_e.
+    after_epoch : callable, optional
+        Called with the epoch's number, from 0, after each epoch.
+
+    Returns
+    -------
+    Coefficients
+        α, β1, β2 and w of each replica.
+
+    Examples
+    --------
+    >>> from linkdist.datasets import load
+    >>> from linkdist.inputs import make_inputs
+    >>> from linkdist.splits import named_split, observe
+    >>> graph, cpu = load("digits"), torch.device("cpu")
+    >>> view = observe(graph, named_split(graph, "inductive", seed=0), "inductive")
+    >>> network = ForkedMLP(graph.d, graph.C, seeds=[0])
+    >>> by = train_links(network, make_inputs(graph.features, cpu), [view], [0], epochs=1)
+    >>> by.alpha.shape
+    torch.Size([1])
+    """
+    check_names("method", [method], METHODS)
+    device = network.first.weight.device
+    by = coefficients(views, beta, device)
+    edges = padded([view.edges for view in views], device)  # (R, e, 2)
+    nodes = padded([view.nodes for view in views], device)  # (R, n')
+    count = torch.tensor([[len(view.nodes)] for view in views], device=device)
+    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
+    replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
+
+    def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+        rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
+        if method == "colinkdist":
+            k = draws.words(index.shape[1]).remainder(count)  # (R, B)
+            rows = torch.cat([rows, nodes.gather(1, k).unsqueeze(1)], dim=1)  # (R, 3, B)
+        bits = [draws.bits(rows.shape, network.hidden) for _ in range(network.blocks)]
+        z, s = network(inputs, rows, Noise(bits, pace))
+        y = labels.gather(1, rows.flatten(1)).view(rows.shape)
+        return link_loss(z, s, y, by)
+
+    loop = Loop(network, loss, [len(view.edges) for view in views], seeds)
+    loop.run(epochs, after_epoch)
+    return by
+
+
+def epochs_for(degree: float) -> int:
+    """The paper's number of epochs, floor(200 / average degree), at least one.
+
+    Examples
+    --------
+    >>> epochs_for(3.9), epochs_for(35.76), epochs_for(1000.0)
+    (51, 5, 1)
+    """
+    return max(1, int(VISITS / degree)) if degree > 0 else 1
+
+
+def coefficients(
+    views: Sequence[View], beta: float | None = None, device: torch.device | None = None
+) -> Coefficients:
+    """What the loss takes from each view.
+
+    With r_n the share of nodes that are training nodes and r_e the share of edge endpoints that
+    are: α = 1 - r_e; β1 = r_n and β2 = r_e, or β1 + β2 = `beta` in that ratio. Class weights
+    w_c ∝ (training nodes of class c) / (their endpoints in the edges), scaled to sum to C.
+
+    Examples
+    --------
+    >>> from linkdist.graph import Graph
+    >>> from linkdist.splits import Split, observe
+    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
+    >>> view = observe(graph, Split(*map(np.array, ([0], [1], [2]))), "transductive")
+    >>> coefficients([view]).alpha
+    tensor([0.7500])
+    """
+    rows = [_coefficients(view, beta) for view in views]
+    alpha, beta1, beta2, weights = (
+        torch.tensor(np.array(part), dtype=torch.float32, device=device)
+        for part in zip(*rows, strict=True)
+    )
+    return Coefficients(alpha, beta1, beta2, weights)
+
+
+def _coefficients(
+    view: View, beta: float | None
+) -> tuple[float, float, float, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    ends = view.labels[view.edges]  # (e', 2)
+    known = ends[ends >= 0]
+    if len(known) == 0:
+        raise GraphError(
+            f"training needs a link that touches a labelled node; found {len(view.train)} "
+            f"labelled nodes and {len(view.edges)} directed edges that touch none of them. "
+            "Add labels or links."
+        )
+    r_n, r_e = len(view.train) / len(view.nodes), len(known) / ends.size
+    beta1, beta2 = (r_n, r_e) if beta is None else beta * np.array([r_n, r_e]) / (r_n + r_e)
+    of_nodes = np.bincount(view.labels[view.train], minlength=view.C)
+    of_edges = np.bincount(known, minlength=view.C)
+    weights = np.divide(of_nodes, of_edges, out=np.zeros(view.C), where=of_edges > 0)
+    return 1 - r_e, beta1, beta2, weights * view.C / weights.sum()
+
+
+class Draws:
+    """The random numbers of R replicas, each from a stream of its own."""
+
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
+        # Not the streams that the weights were drawn from.
+        self.generators = generators([seed + (1 << 32) for seed in seeds], device)
+        self.device = device
+
+    def words(self, count: int) -> Tensor:
+        """(R, count) whole numbers of 64 random bits."""
+        out = torch.empty(len(self.generators), count, dtype=torch.int64, device=self.device)
+        lowest = torch.iinfo(torch.int64).min
+        for row, generator in zip(out, self.generators, strict=True):
+            row.random_(lowest, None, generator=generator)
+        return out
+
+    def bits(self, rows: Sequence[int], width: int) -> Tensor:
+        """Random bits for rows of shape (R, S, B), packed: (R, S, B, ⌈width / 8⌉) bytes."""
+        R, S, B = rows
+        size = -(-width // 8)
+        flat = self.words(-(-S * B * size // 8)).view(torch.uint8)
+        return flat[:, : S * B * size].view(R, S, B, size)
+
+    def order(self, r: int, length: int) -> Tensor:
+        """A permutation of 0 .. length - 1 from replica r's stream."""
+        return torch.randperm(length, generator=self.generators[r], device=self.device)
+
+
+Loss: TypeAlias = Callable[[Tensor, Draws, Tensor], Tensor]
+
+
+class Loop:
+    """Epochs of steps over each replica's items.
+
+    Parameters
+    ----------
+    network : module
+        Its parameters and statistics have a leading replica axis.
+    loss : callable
+        Takes (R, B) indices of items, the draws and the pace of running statistics; gives (R,).
+    lengths : sequence of int
+        How many items each replica has.
+    seeds : sequence of int
+        Of each replica's draws.
+    batch : int, optional
+        How many items a step takes.
+    """
+
+    WARM_UP = 3
+    """Steps run as they are before one is recorded: libraries settle, buffers are made."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        loss: Loss,
+        lengths: Sequence[int],
+        seeds: Sequence[int],
+        batch: int = BATCH,
+    ) -> None:
+        self.device = next(network.parameters()).device
+        self.loss = loss
+        self.lengths = lengths
+        self.batch = min(batch, max(lengths))
+        steps = [-(-length // self.batch) for length in lengths]
+        self.steps = max(steps)
+        self.draws = Draws(seeds, self.device)
+        self.adam = Adam(list(network.parameters()))
+        self.own_steps = torch.tensor(steps, device=self.device)
+        self.done = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.column = torch.arange(self.batch, device=self.device)
+        shape = (len(lengths), self.steps * self.batch)
+        self.order = torch.empty(shape, dtype=torch.int64, device=self.device)
+        self.taken = 0
+        self.recorded: torch.cuda.CUDAGraph | None = None
+
+    def run(self, epochs: int, after_epoch: AfterEpoch | None = None) -> None:
+        """Train for some epochs, with a look at the result after each."""
+        with _stream_of_its_own(self.device):
+            for epoch in range(epochs):
+                self._shuffle()
+                for _ in range(self.steps):
+                    self._advance()
+                if after_epoch is not None:
+                    after_epoch(epoch)
+
+    def _shuffle(self) -> None:
+        self.done.zero_()
+        place = torch.arange(self.order.shape[1], device=self.device)
+        for r, length in enumerate(self.lengths):
+            self.order[r] = self.draws.order(r, length)[place % length]
+
+    def _advance(self) -> None:
+        if self.device.type != "cuda":
+            self._step()
+        elif self.recorded is not None:
+            self.recorded.replay()
+        elif self.taken < self.WARM_UP:
+            self._step()
+            self.taken += 1
+        else:
+            self.recorded = torch.cuda.CUDAGraph()
+            for generator in self.draws.generators:
+                self.recorded.register_generator_state(generator)
+            with torch.cuda.graph(self.recorded, stream=torch.cuda.current_stream()):
+                self._step()
+            self.recorded.replay()
+
+    def _step(self) -> None:
+        active = (self.done < self.own_steps).float()  # (R,)
+        index = self.order.index_select(1, self.done * self.batch + self.column)  # (R, B)
+        pace = (MOMENTUM * active).view(-1, 1, 1)
+        self.adam.clear()
+        self.loss(index, self.draws, pace).sum().backward()
+        self.adam.step(active)
+        self.done += 1
+
+
+class Adam:
+    """Adam for R replicas, of which a step moves only the active ones."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.first = [torch.zeros_like(p) for p in parameters]
+        self.second = [torch.zeros_like(p) for p in parameters]
+        self.count = torch.zeros(parameters[0].shape[0], device=parameters[0].device)
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for p in self.parameters:
+            p.grad = None
+
+    @torch.no_grad()
+    def step(self, active: Tensor) -> None:
+        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        self.count += active
+        t = self.count.clamp(min=1)
+        rate = RATE * active / (1 - BETAS[0] ** t)
+        shrink = (1 - BETAS[1] ** t).rsqrt()
+        for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
+            assert p.grad is not None
+            a, per, by = (x.view(-1, *[1] * (p.ndim - 1)) for x in (active, rate, shrink))
+            m.lerp_(p.grad, (1 - BETAS[0]) * a)
+            v.lerp_(p.grad.square(), (1 - BETAS[1]) * a)
+            p.sub_(per * m / (v.sqrt() * by + ADAM_EPSILON))
+
+
+def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
+    """Arrays of different lengths as one tensor, the shorter ones filled up with zeros.
+
+    Examples
+    --------
+    >>> padded([np.array([1, 2]), np.array([3])], torch.device("cpu"))
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    tensors = [torch.from_numpy(np.ascontiguousarray(row)) for row in rows]
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True).to(device)
+
+
+def find_device(name: str) -> torch.device:
+    """The device that 'auto', 'cpu' or 'cuda' names.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    check_names("device", [name], ("auto", "cpu", "cuda"))
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            "no CUDA device was found; use --device cpu, or auto to take one where there is one."
+        )
+    return torch.device(name)
+
+
+@contextlib.contextmanager
+def _stream_of_its_own(device: torch.device) -> Iterator[None]:
+    """Recording needs a stream that is not the default one."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
