@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from linkdist.compilation import fused_on_gpu
+
 
 class Coefficients(NamedTuple):
     """What the loss takes from a view, one row a replica.
@@ -148,6 +150,7 @@ def contrast(
     )
 
 
+@fused_on_gpu
 def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     """LinkDist's loss for two sides of a batch, CoLinkDist's for three.
 

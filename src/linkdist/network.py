@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from linkdist.compilation import fused_on_gpu
 from linkdist.inputs import Inputs
 
 HIDDEN = 256
@@ -49,22 +50,32 @@ class Noise(NamedTuple):
 
 
 class Linear(nn.Module):
-    """x W + b, a matrix a replica, drawn as PyTorch draws its own."""
+    """x W + b, a matrix a replica, drawn as PyTorch draws its own.
 
-    def __init__(self, fan_in: int, fan_out: int, random: Sequence[torch.Generator]) -> None:
+    Where a block comes next there is no b: BatchNorm would take it out again, and Adam, which
+    knows no small gradients, would walk it at random on rounding errors.
+    """
+
+    def __init__(
+        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool = True
+    ) -> None:
         super().__init__()
         R = len(random)
         self.weight = nn.Parameter(torch.empty(R, fan_in, fan_out))
-        self.bias = nn.Parameter(torch.empty(R, 1, fan_out))
+        self.bias = nn.Parameter(torch.empty(R, 1, fan_out)) if bias else None
         bound = 1 / math.sqrt(fan_in)
         with torch.no_grad():
-            for r, generator in enumerate(random):
-                self.weight[r].uniform_(-bound, bound, generator=generator)
-                self.bias[r].uniform_(-bound, bound, generator=generator)
+            for part in self.parameters():
+                for row, generator in zip(part, random, strict=True):
+                    row.uniform_(-bound, bound, generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
-        y = torch.baddbmm(self.bias, x.flatten(1, 2), self.weight)
+        flat = x.flatten(1, 2)
+        if self.bias is None:
+            y = torch.bmm(flat, self.weight)
+        else:
+            y = torch.baddbmm(self.bias, flat, self.weight)
         return y.view(*x.shape[:3], -1)
 
 
@@ -74,7 +85,9 @@ class Block(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, fan_in: int, fan_out: int, random: Sequence[torch.Generator]) -> None:
+    def __init__(
+        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool = True
+    ) -> None:
         super().__init__()
         shape = (len(random), 1, 1, fan_in)
         self.batch_scale = nn.Parameter(torch.ones(shape))
@@ -83,7 +96,7 @@ class Block(nn.Module):
         self.layer_shift = nn.Parameter(torch.zeros(shape))
         self.register_buffer("running_mean", torch.zeros(shape[0], 1, fan_in))
         self.register_buffer("running_var", torch.ones(shape[0], 1, fan_in))
-        self.linear = Linear(fan_in, fan_out, random)
+        self.linear = Linear(fan_in, fan_out, random, bias)
 
     def forward(self, x: Tensor, bits: Tensor | None = None, pace: Tensor | None = None) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
@@ -106,6 +119,7 @@ class Block(nn.Module):
             self.running_var.lerp_(unbiased[:, side], pace)
 
 
+@fused_on_gpu
 def normalise(
     x: Tensor,
     batch_scale: Tensor,
@@ -174,8 +188,8 @@ class ForkedMLP(nn.Module):
         super().__init__()
         random = generators(seeds)
         self.hidden = hidden
-        self.first = Linear(d, hidden, random)
-        self.trunk = Block(hidden, hidden, random)
+        self.first = Linear(d, hidden, random, bias=False)
+        self.trunk = Block(hidden, hidden, random, bias=False)
         self.own = Block(hidden, C, random)
         self.neighbour = Block(hidden, C, random)
 
@@ -192,9 +206,9 @@ class ForkedMLP(nn.Module):
 
 
 def first_layer(linear: Linear, inputs: Inputs, rows: Tensor | None) -> Tensor:
-    """X[rows] W + b, with the sides of `rows` (R, S, B) kept as an axis."""
+    """X[rows] W, with the sides of `rows` (R, S, B) kept as an axis."""
     flat = None if rows is None else rows.flatten(1)
-    x = inputs.project(linear.weight, flat) + linear.bias
+    x = inputs.project(linear.weight, flat)
     return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from linkdist.compilation import fused_on_gpu
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
@@ -53,6 +54,7 @@ def train_links(
     *,
     method: str = "colinkdist",
     beta: float | None = None,
+    batch: int = BATCH,
     after_epoch: AfterEpoch | None = None,
 ) -> Coefficients:
     """Train a forked MLP on the links of its views.
@@ -73,6 +75,8 @@ def train_links(
         Without or with random node pairs to be pushed apart.
     beta : float, optional
         β1 + β2; by default β1 = r_n and β2 = r_e.
+    batch : int, optional
+        How many edges a step takes.
     after_epoch : callable, optional
         Called with the epoch's number, from 0, after each epoch.
 
@@ -112,7 +116,7 @@ def train_links(
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
         return link_loss(z, s, y, by)
 
-    loop = Loop(network, loss, [len(view.edges) for view in views], seeds)
+    loop = Loop(network, loss, [len(view.edges) for view in views], seeds, batch)
     loop.run(epochs, after_epoch)
     return by
 
@@ -177,9 +181,18 @@ class Draws:
     """The random numbers of R replicas, each from a stream of its own."""
 
     def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
-        # Not the streams that the weights were drawn from.
-        self.generators = generators([seed + (1 << 32) for seed in seeds], device)
+        self.seeds = seeds
+        self.generators = generators(seeds, device)
         self.device = device
+
+    def begin(self, epoch: int) -> None:
+        """Turn to an epoch's own streams, however much was drawn in the epochs before it.
+
+        A replica that held still for the others drew numbers that it did not use. And none of
+        these streams is the one that the weights came from.
+        """
+        for generator, seed in zip(self.generators, self.seeds, strict=True):
+            generator.manual_seed(seed + ((epoch + 1) << 32))
 
     def words(self, count: int) -> Tensor:
         """(R, count) whole numbers of 64 random bits."""
@@ -250,8 +263,9 @@ class Loop:
 
     def run(self, epochs: int, after_epoch: AfterEpoch | None = None) -> None:
         """Train for some epochs, with a look at the result after each."""
-        with _stream_of_its_own(self.device):
+        with _gpu_manners(self.device):
             for epoch in range(epochs):
+                self.draws.begin(epoch)
                 self._shuffle()
                 for _ in range(self.steps):
                     self._advance()
@@ -309,14 +323,23 @@ class Adam:
         """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
         self.count += active
         t = self.count.clamp(min=1)
-        rate = RATE * active / (1 - BETAS[0] ** t)
-        shrink = (1 - BETAS[1] ** t).rsqrt()
+        rate = (RATE * active / (1 - BETAS[0] ** t)).view(-1, 1)
+        shrink = (1 - BETAS[1] ** t).rsqrt().view(-1, 1)
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
-            assert p.grad is not None
-            a, per, by = (x.view(-1, *[1] * (p.ndim - 1)) for x in (active, rate, shrink))
-            m.lerp_(p.grad, (1 - BETAS[0]) * a)
-            v.lerp_(p.grad.square(), (1 - BETAS[1]) * a)
-            p.sub_(per * m / (v.sqrt() * by + ADAM_EPSILON))
+            if p.grad is None:
+                continue
+            w, g, first, second = (x.reshape(x.shape[0], -1) for x in (p, p.grad, m, v))
+            adam_update(w, g, first, second, active.view(-1, 1), rate, shrink)
+
+
+@fused_on_gpu
+def adam_update(
+    p: Tensor, g: Tensor, m: Tensor, v: Tensor, active: Tensor, rate: Tensor, shrink: Tensor
+) -> None:
+    """Adam on one parameter, (R, size), in place."""
+    m.lerp_(g, (1 - BETAS[0]) * active)
+    v.lerp_(g * g, (1 - BETAS[1]) * active)
+    p.sub_(rate * m / (v.sqrt() * shrink + ADAM_EPSILON))
 
 
 def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
@@ -351,13 +374,18 @@ def find_device(name: str) -> torch.device:
 
 
 @contextlib.contextmanager
-def _stream_of_its_own(device: torch.device) -> Iterator[None]:
-    """Recording needs a stream that is not the default one."""
+def _gpu_manners(device: torch.device) -> Iterator[None]:
+    """On a GPU: a stream of one's own, which recording needs, and products in TF32."""
     if device.type != "cuda":
         yield
         return
+    precision = torch.get_float32_matmul_precision()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        yield
+    torch.set_float32_matmul_precision("high")
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
     torch.cuda.current_stream().wait_stream(stream)

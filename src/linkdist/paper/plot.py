@@ -10,7 +10,7 @@ on one scale for all it would be too small to see.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from typing import NamedTuple
@@ -80,6 +80,30 @@ class Scale(NamedTuple):
         return [f"{i * step:.{1 if step < 1 else 0}f}" for i in range(first, last + 1)]
 
 
+def strip_plots(columns: Mapping[str, Sequence[Lane]], uid: str) -> str:
+    """Draw a panel for each data set that has a lane, under the key to them all.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence of Lane
+        The data sets and their methods, from the top down.
+    uid : str
+        A name that no other group of panels on the page has.
+
+    Examples
+    --------
+    >>> strip_plots({"digits": [Lane("MLP", [90.0], 90.0, None)], "cora": []}, "a").count("<figure>")
+    1
+    """
+    figures = [
+        f"<figure><figcaption>{escape(dataset)}</figcaption>"
+        f"{strip_plot(dataset, lanes, f'{uid}-{i}')}</figure>"
+        for i, (dataset, lanes) in enumerate(columns.items())
+        if lanes
+    ]
+    return f'{_legend()}<div class="panels">{"".join(figures)}</div>'
+
+
 def strip_plot(dataset: str, lanes: Sequence[Lane], uid: str) -> str:
     """Draw one data set's panel.
 
@@ -116,14 +140,7 @@ def strip_plot(dataset: str, lanes: Sequence[Lane], uid: str) -> str:
     )
 
 
-def legend() -> str:
-    """Return the key to all panels, as a list.
-
-    Examples
-    --------
-    >>> legend().count("<li>")
-    3
-    """
+def _legend() -> str:
     marks = {
         "one run": "".join(_dot(x, y) for x, y in ((8, 9), (16, 6), (25, 10))),
         "our mean": _mean(17, 8),

@@ -1,0 +1,232 @@
+"""The command line: parse, one call, exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linkdist import datasets as named
+from linkdist.console import Bars, note, print_table, spread
+from linkdist.errors import LinkDistError, OptionError
+from linkdist.files import replace_text
+from linkdist.fitting import fit
+from linkdist.paper.protocol import Record, make_task, train_plain_mlp
+from linkdist.paper.published import METHODS
+from linkdist.paper.report import write_report
+from linkdist.paper.run import Plan
+from linkdist.paper.run import reproduce as reproduce_plan
+from linkdist.scoring import Best
+from linkdist.splits import SETTINGS
+from linkdist.training import find_device
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Folder with the raw files. Default: LINKDIST_DATA, then the cache folder, then "
+        "a download.",
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda; auto takes a GPU if there is one.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the result here as JSON, too.")
+]
+
+
+@app.callback()
+def program(
+    debug: Annotated[bool, typer.Option("--debug", help="Show an error's traceback.")] = False,
+) -> None:
+    """Train on a graph's links, keep an MLP.
+
+    LinkDist learns from a graph's links and leaves a plain MLP, which classifies a node from its
+    features alone. Where links are at hand, a second mode uses them too. To begin with:
+    linkdist train digits
+    """
+
+
+@app.command()
+def datasets(data: Data = None, json_file: JsonFile = None) -> None:
+    """List the named graphs, their sizes, and which raw files are at hand and where."""
+    rows = [_describe(info, data) for info in named.DATASETS.values()]
+    print_table("Named graphs", rows)
+    _write_json(json_file, rows)
+
+
+def _describe(info: named.DatasetInfo, data: Path | None) -> dict[str, Any]:
+    found = named.find_raw(info.name, data)
+    missing = f"not at hand; {len(info.files)} file(s), fetched when first used"
+    return {
+        "name": info.name,
+        "nodes": info.n,
+        "features": info.d,
+        "classes": info.C,
+        "edges": info.e,
+        "degree": round(info.e / info.n, 2),
+        "raw files": "embedded" if not info.files else str(found or missing),
+    }
+
+
+@app.command()
+def train(
+    name: Annotated[str, typer.Argument(help="A named graph; 'linkdist datasets' lists them.")],
+    method: Annotated[
+        str, typer.Option(help="linkdist, or colinkdist: with random node pairs pushed apart.")
+    ] = "colinkdist",
+    setting: Annotated[
+        str,
+        typer.Option(
+            help="transductive: training sees all nodes and links; inductive: not those of "
+            "validation and test nodes; full-supervised: 60 % of the labels."
+        ),
+    ] = "transductive",
+    seed: Annotated[int, typer.Option(help="Of the split, the weights and the draws.")] = 0,
+    replicas: Annotated[
+        int, typer.Option(help="Train this many at once, on seeds seed, seed + 1, ...")
+    ] = 1,
+    device: Device = "auto",
+    data: Data = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Train on a named graph; print both modes' accuracy beside a plain MLP's."""
+    if replicas < 1 or seed < 0:
+        raise OptionError(
+            f"--replicas must be 1 or more and --seed 0 or more; found {replicas} and {seed}."
+        )
+    where = find_device(device)
+    graph = named.load(name, data)
+    with Bars() as bars:
+        seeds = range(seed, seed + replicas)
+        task = make_task(graph, setting, seeds, where, data, bars.epoch)
+        bars.cell("a plain MLP")
+        plain = train_plain_mlp(task)
+        bars.cell(method)
+        result = fit(
+            graph,
+            task.splits,
+            setting,
+            method=method,
+            seeds=seeds,
+            device=device,
+            progress=bars.epoch,
+        )
+    scores = {
+        "plain MLP": plain,
+        f"{method}, from features": result.history.best("features"),
+        f"{method}, with links": result.history.best("mean"),
+    }
+    title = f"{name}, {setting}, {replicas} replica(s): accuracy in percent"
+    print_table(title, [{"": mode, **_row(best)} for mode, best in scores.items()])
+    note(f"{result.epochs} epochs of {method} in {result.seconds:.1f} s on {where.type}")
+    _write_json(
+        json_file,
+        {
+            "dataset": name,
+            "setting": setting,
+            "method": method,
+            "seeds": list(seeds),
+            "epochs": result.epochs,
+            "seconds": round(result.seconds, 3),
+            "device": where.type,
+            "precision": result.precision,
+            "scores": {mode: _plain(best) for mode, best in scores.items()},
+        },
+    )
+
+
+def _row(best: Best) -> dict[str, str]:
+    return {
+        "validation": spread(best.validation * 100),
+        "test": spread(best.test * 100),
+        "best epoch": ", ".join(map(str, best.epochs)),
+    }
+
+
+def _plain(best: Best) -> dict[str, list[float]]:
+    return {
+        "validation": (best.validation * 100).round(4).tolist(),
+        "test": (best.test * 100).round(4).tolist(),
+        "best_epochs": best.epochs.tolist(),
+    }
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")],
+    datasets: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated. Default: the paper's sets whose files can be had."),
+    ] = None,
+    settings: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(SETTINGS),
+    methods: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(METHODS),
+    runs: Annotated[int, typer.Option(help="Runs a cell, each with a seed of its own.")] = 10,
+    seed: Annotated[int, typer.Option(help="The first run's seed.")] = 0,
+    device: Device = "auto",
+    data: Data = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Train the asked cells of the paper's tables; killed, it goes on where it was."""
+    asked = None if datasets is None else _names(datasets)
+    plan = Plan(out, asked, _names(settings), _names(methods), runs, seed, device, data)
+    with Bars() as bars:
+        records = reproduce_plan(plan, bars)
+    for title, rows in _overview(records).items():
+        print_table(title, rows)
+    _write_json(json_file, records)
+    note(f"Report: {write_report(out)[0]}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _overview(records: list[Record]) -> dict[str, list[dict[str, str]]]:
+    """A table a setting: methods down, data sets across, ours beside the published."""
+    tables: dict[str, dict[str, dict[str, str]]] = {}
+    for record in records:
+        rows = tables.setdefault(f"{record['setting']}: test accuracy (published)", {})
+        row = rows.setdefault(record["method"], {"": record["method"]})
+        known = record["published_mean"]
+        row[record["dataset"]] = spread(record["scores"]) + (f" ({known:.2f})" if known else "")
+    return {title: list(rows.values()) for title, rows in tables.items()}
+
+
+@app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of 'reproduce'.")],
+) -> None:
+    """Write DIR/report.html, one page that needs no network, and DIR/tables.md."""
+    for path in write_report(directory):
+        note(str(path))
+
+
+def _write_json(path: Path | None, value: object) -> None:
+    if path is not None:
+        replace_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is told in plain words, exit code 2."""
+    try:
+        app()
+    except LinkDistError as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"linkdist: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("linkdist: interrupted.", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"linkdist: unexpected {type(error).__name__}: {error}", file=sys.stderr)
+        print("linkdist: 'linkdist --debug ...' shows where; please report it.", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,57 @@
+"""Files that are there whole or not at all.
+
+Text is written aside, in the same folder, and then takes its name in one step that the system
+does not divide. Whoever reads meanwhile, or comes after a process was killed, finds the old file
+or the new one, never half of either.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from linkdist.errors import OptionError
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole, in place of the one that may be there.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its folder must be there.
+    text : str
+        What it shall hold, in UTF-8.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written there. What was there is left as it was.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "notes.md")
+    ...     replace_text(path, "one")
+    ...     replace_text(path, "two")
+    ...     path.read_text(), len(list(Path(folder).iterdir()))
+    ('two', 1)
+    """
+    content = text.encode()
+    aside = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with aside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            # Else a crash may leave the new name on a file whose content was never stored.
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        advice = "Name a folder that is there and that you may write to."
+        raise OptionError(f"{path} cannot be written: {error.strerror}. {advice}") from error
+    finally:
+        with suppress(OSError):  # not there: renamed by now, or never made
+            aside.unlink()

@@ -1,0 +1,174 @@
+"""MLP, GCN and GCN2MLP, on the same blocks and in the same loop as LinkDist.
+
+    MLP       Linear(d, 256), block(256, 256), block(256, C)
+    GCN       the MLP with x ← Â x before each of its three layers
+    GCN2MLP   an MLP that learns the GCN's softmax output on all nodes outside the evaluation sets
+
+The MLP and GCN2MLP train on batches of nodes, the GCN on its whole view at once. The GCN's first
+layer is computed as Â (X W), which is (Â X) W with the cheaper product first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from linkdist.errors import GraphError
+from linkdist.graph import IntArray
+from linkdist.inputs import Inputs
+from linkdist.losses import cross_entropy
+from linkdist.neighbours import Neighbours
+from linkdist.network import HIDDEN, Block, Linear, Noise, first_layer, generators
+from linkdist.splits import View
+from linkdist.training import AfterEpoch, Draws, Loop, padded
+
+EPOCHS = 200
+
+
+class MLP(nn.Module):
+    """Three layers from features to own-label logits, R replicas side by side.
+
+    Examples
+    --------
+    >>> from linkdist.inputs import make_inputs
+    >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
+    >>> MLP(d=4, C=3, seeds=[0, 1])(x).shape
+    torch.Size([2, 1, 4, 3])
+    """
+
+    blocks = 2
+
+    def __init__(self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN) -> None:
+        super().__init__()
+        random = generators(seeds)
+        self.hidden = hidden
+        self.first = Linear(d, hidden, random, bias=False)
+        self.second = Block(hidden, hidden, random, bias=False)
+        self.third = Block(hidden, C, random)
+
+    def forward(
+        self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
+    ) -> Tensor:
+        """Logits of the nodes that `rows` (R, S, B) names, or of all nodes."""
+        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
+        x = self.second(first_layer(self.first, inputs, rows), bits[0], pace)
+        z: Tensor = self.third(x, bits[1], pace)
+        return z
+
+
+class GCN(MLP):
+    """The MLP with each node's layers fed by the mean of itself and its neighbours.
+
+    Examples
+    --------
+    >>> from linkdist.inputs import make_inputs
+    >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
+    >>> link = Neighbours([np.array([[0, 1], [1, 0]])], 4, torch.device("cpu"))
+    >>> GCN(d=4, C=3, seeds=[0]).whole(x, link).shape
+    torch.Size([1, 4, 3])
+    """
+
+    def whole(
+        self,
+        inputs: Inputs,
+        neighbours: Neighbours,
+        rows: Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> Tensor:
+        """Logits (R, n, C) of a whole graph, whose nodes are the features' `rows` (R, n)."""
+        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
+        x = neighbours.smooth(inputs.project(self.first.weight, rows))
+        x = self.second(neighbours.smooth(x).unsqueeze(1), bits[0], pace).squeeze(1)
+        z: Tensor = self.third(neighbours.smooth(x).unsqueeze(1), bits[1], pace)
+        return z.squeeze(1)
+
+
+NodeLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Takes logits (R, B, C) and the nodes they are of (R, B); gives (R,)."""
+
+
+def label_loss(views: Sequence[View], device: torch.device) -> NodeLoss:
+    """Cross-entropy with the labels that each replica's view shows."""
+    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
+    return lambda z, nodes: cross_entropy(z, labels.gather(1, nodes))
+
+
+def teacher_loss(taught: Tensor) -> NodeLoss:
+    """Kullback-Leibler divergence from a teacher's probabilities (R, n, C)."""
+    replica = torch.arange(taught.shape[0], device=taught.device).view(-1, 1)
+
+    def loss(z: Tensor, nodes: Tensor) -> Tensor:
+        p = taught[replica, nodes]  # (R, B, C)
+        divergence: Tensor = (torch.special.xlogy(p, p) - p * z.log_softmax(-1)).sum(-1).mean(-1)
+        return divergence
+
+    return loss
+
+
+def train_on_nodes(
+    network: MLP,
+    inputs: Inputs,
+    nodes: Sequence[IntArray],
+    node_loss: NodeLoss,
+    seeds: Sequence[int],
+    after_epoch: AfterEpoch | None = None,
+    epochs: int = EPOCHS,
+) -> None:
+    """Train an MLP on batches of each replica's nodes."""
+    at = padded(nodes, network.first.weight.device)  # (R, items)
+
+    def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+        batch = at.gather(1, index)  # (R, B)
+        rows = batch.unsqueeze(1)  # (R, 1, B)
+        bits = [draws.bits(rows.shape, network.hidden) for _ in range(network.blocks)]
+        return node_loss(network(inputs, rows, Noise(bits, pace)).squeeze(1), batch)
+
+    Loop(network, loss, [len(part) for part in nodes], seeds).run(epochs, after_epoch)
+
+
+class ViewGraph:
+    """The whole of each replica's view, as a GCN wants it: rows, links among them, labels.
+
+    Parameters
+    ----------
+    views : sequence of View
+        With as many nodes each.
+    device : torch.device
+        Where the GCN is.
+    """
+
+    def __init__(self, views: Sequence[View], device: torch.device) -> None:
+        sizes = {len(view.nodes) for view in views}
+        if len(sizes) != 1:
+            raise GraphError(
+                f"a GCN's replicas need views of one size; found {sorted(sizes)} nodes. "
+                "Train them one by one."
+            )
+        edges = [np.searchsorted(view.nodes, view.edges) for view in views]
+        self.rows = torch.from_numpy(np.stack([view.nodes for view in views])).to(device)
+        self.neighbours = Neighbours(edges, sizes.pop(), device)
+        labels = np.stack([view.labels[view.nodes] for view in views])
+        self.labels = torch.from_numpy(labels).to(device)
+
+
+def train_gcn(
+    network: GCN,
+    inputs: Inputs,
+    seen: ViewGraph,
+    seeds: Sequence[int],
+    after_epoch: AfterEpoch | None = None,
+    epochs: int = EPOCHS,
+) -> None:
+    """Train a GCN on its views' labels, each view in one batch."""
+    R, n = seen.rows.shape
+
+    def loss(_: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+        bits = [draws.bits((R, 1, n), network.hidden) for _ in range(network.blocks)]
+        z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, pace))
+        return cross_entropy(z, seen.labels)
+
+    Loop(network, loss, [1] * R, seeds, batch=1).run(epochs, after_epoch)

@@ -1,0 +1,282 @@
+"""The web page: what the records say at a glance, then a table and every run, a setting at a time.
+
+The page stands alone: styles and plots lie inside it and nothing is fetched. Whatever a colour
+says, a sign or a word says too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from linkdist.paper.plot import PLOT_CSS, Lane, strip_plots
+from linkdist.paper.published import is_published_best, published
+from linkdist.paper.records import Record, Run
+from linkdist.paper.tables import (
+    FAR,
+    HEADINGS,
+    MARKS,
+    TWO_FORMS,
+    Grid,
+    Score,
+    Summary,
+    Table,
+    form_tables,
+    summarise,
+    tables,
+)
+
+LABELLED = "At most 20 nodes of each class are labelled. "
+MEANINGS = {
+    "inductive": LABELLED
+    + "Validation and test nodes, and all their links, are hidden in training.",
+    "transductive": LABELLED + "Training sees the features and links of all nodes.",
+    "full-supervised": "60 % of all nodes are labelled. Training sees all features and links.",
+}
+NO_NUMBERS = "The paper has no numbers for these data sets."
+CAPTION = (
+    "Test accuracy in percent, mean ± standard deviation: ours; under it, smaller, the paper’s; "
+    "then ours less the paper’s. Bold: best of the group."
+)
+TOLERANCE = (
+    "Within tolerance means no further from the published mean than the published standard "
+    "deviation or 1.00 point, whichever is larger; ▲ marks a mean above that, ▼ one below it. "
+    "Bold among the paper’s numbers is the paper’s own."
+)
+
+
+def render_html(records: Sequence[Record], run: Run) -> str:
+    """Write the whole page.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        The cells that were run; at least one.
+    run : Run
+        How they were made, and why others were not.
+
+    Returns
+    -------
+    str
+        An HTML document that needs nothing beside it.
+
+    Examples
+    --------
+    >>> record = Record("cora", "inductive", "MLP", (56.0,), 56.0, 0.0, 1.0, "cpu")
+    >>> render_html([record], Run({"commit": "1f3a"})).startswith("<!doctype html>")
+    True
+    """
+    sections = "".join(_section(table, run) for table in tables(records))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>LinkDist: the paper’s tables, run again</title><style>{PLOT_CSS}{CSS}</style>"
+        f"</head><body><main>{_header(summarise(records))}{sections}{_forms(records)}</main>"
+        f"<footer>{_made(run)}{_footer(records)}</footer></body></html>\n"
+    )
+
+
+def _header(summary: Summary) -> str:
+    items = "".join(
+        f"<div><dt>{name}</dt><dd><b>{value}</b> <span>{words}</span></dd></div>"
+        for name, value, words in _tiles(summary)
+    )
+    return (
+        '<header><p class="over">LinkDist</p><h1>The paper’s tables, run again</h1>'
+        "<p>Test accuracies of this code beside those that the paper published.</p>"
+        f'<dl class="tiles">{items}</dl></header>'
+    )
+
+
+def _tiles(summary: Summary) -> Iterator[tuple[str, str, str]]:
+    compared = summary.compared
+    yield "Cells run", str(summary.cells), f"{compared or 'none'} of them in the paper"
+    if compared:
+        counts = ", ".join(f"{n} {verdict}" for verdict, n in summary.verdicts.items())
+        share = f"{100 * summary.met / compared:.1f} %"
+        yield "Within tolerance or above", share, f"of {compared} cells: {counts}"
+        yield "Largest shortfall", *_worst(summary.worst)
+        words = f"of {summary.linkdist} cells are more than {FAR:.2f} under the published mean"
+        yield "LinkDist methods far below", str(summary.far), words
+    words = f"of training, each counted once, on {escape(', '.join(summary.devices))}"
+    yield "Time", _duration(summary.seconds), words
+
+
+def _worst(record: Record | None) -> tuple[str, str]:
+    if not record:
+        return "none", "no mean is under the published one"
+    where = f"{record.method} on {escape(record.dataset)}, {record.setting}"
+    return _deviation(record), f"points: {where}"
+
+
+def _deviation(record: Record) -> str:
+    return f"{record.deviation:+.2f}".replace("-", "−")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{seconds:.3g} s"
+
+
+def _section(table: Table, run: Run) -> str:
+    setting, summary = table.setting, summarise(list(table.cells.values()))
+    standing = f"{summary.met} of {summary.compared} cells are within tolerance or above."
+    lanes = {
+        dataset: [Lane(r.method, r.scores, r.mean, r.published) for r in table.column(dataset)]
+        for dataset in table.datasets
+    }
+    notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes(run))
+    return (
+        f'<section aria-labelledby="{setting}"><h2 id="{setting}">{HEADINGS[setting]}</h2>'
+        f"<p>{MEANINGS[setting]} {standing if summary.compared else NO_NUMBERS}</p>"
+        f"{_grid(table, 'Method', CAPTION, table.by_group(_cell))}"
+        f'<div class="notes">{notes}</div><h3>Every run</h3>{strip_plots(lanes, setting)}</section>'
+    )
+
+
+def _grid(table: Table, corner: str, caption: str, grid: Grid) -> str:
+    heads = "".join(f'<th scope="col">{escape(dataset)}</th>' for dataset in table.datasets)
+    bodies = "".join(_group(name, rows, len(table.datasets)) for name, rows in grid.items())
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="Table: '
+        f'{HEADINGS[table.setting]}"><table><caption><span>{caption}</span></caption>'
+        f'<thead><tr><th scope="col">{corner}</th>{heads}</tr></thead>{bodies}</table></div>'
+    )
+
+
+def _group(name: str, rows: Mapping[str, Sequence[str]], width: int) -> str:
+    lines = "".join(
+        f'<tr><th scope="row">{row}</th>{"".join(cells)}</tr>' for row, cells in rows.items()
+    )
+    head = f'<th scope="rowgroup" colspan="{width + 1}"><span>{name}</span></th>'
+    return f'<tbody><tr class="group">{head}</tr>{lines}</tbody>'
+
+
+def _cell(table: Table, dataset: str, method: str) -> str:
+    record = table.cells.get((dataset, method))
+    ours = _number(table.score(record) if record else None)
+    theirs = _published(dataset, table.setting, method)
+    if not record or not record.verdict:
+        return f"<td>{ours}{theirs}</td>"
+    off = f"{MARKS.get(record.verdict, '')} {_deviation(record)}".lstrip()
+    return f'<td class="{record.verdict}">{ours}{theirs}<span class="off">{off}</span></td>'
+
+
+def _form_cell(score: Score | None) -> str:
+    return f"<td>{_number(score)}</td>"
+
+
+def _published(dataset: str, setting: str, method: str) -> str:
+    if not (cell := published(dataset, setting, method)):
+        return ""
+    return _number(Score(*cell, is_published_best(dataset, setting, method)), "theirs")
+
+
+def _number(score: Score | None, whose: str = "ours") -> str:
+    if not score:
+        return f'<span class="{whose}">–</span>'
+    mean = f"<b>{score.mean:.2f}</b>" if score.best else f"{score.mean:.2f}"
+    return f'<span class="{whose}">{mean} <small>± {score.std:.2f}</small></span>'
+
+
+def _forms(records: Sequence[Record]) -> str:
+    caption = "Test accuracy in percent, mean ± standard deviation. Bold: the better form."
+    parts = "".join(
+        f"<h3>{HEADINGS[table.setting]}</h3>"
+        f"{_grid(table, 'Form', caption, table.by_form(_form_cell))}"
+        for table in form_tables(records)
+    )
+    if not parts:
+        return ""
+    head = '<h2 id="forms">Two forms of message passing</h2>'
+    return f'<section aria-labelledby="forms">{head}<p>{TWO_FORMS}</p>{parts}</section>'
+
+
+def _made(run: Run) -> str:
+    items = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in run.made.items()
+    )
+    return f'<h2>How this was made</h2><dl class="made">{items}</dl>' if items else ""
+
+
+def _footer(records: Sequence[Record]) -> str:
+    precisions = sorted({record.precision for record in records if record.precision})
+    precision = f" Precision: {escape(', '.join(precisions))}." if precisions else ""
+    return f"<p>{TOLERANCE}{precision}</p>"
+
+
+CSS = """
+:root { color-scheme: light dark; --page: #fcfbf8; --card: #ffffff; --ink: #20242a;
+  --muted: #626871; --line: #e3e0d8; --above: #1f6f94; --below: #b4530a }
+@media (prefers-color-scheme: dark) { :root { --page: #16181b; --card: #1d2024; --ink: #e7e5e0;
+  --muted: #a0a4ab; --line: #33373d; --above: #6bb8e0; --below: #f09a56 } }
+* { box-sizing: border-box }
+body { margin: 0; background: var(--page); color: var(--ink); line-height: 1.55;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif }
+main, footer { max-width: 82rem; margin: 0 auto; padding: 0 clamp(1rem, 4vw, 3rem) }
+header { padding-top: clamp(2rem, 6vw, 4.5rem) }
+h1, h2 { font-family: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif;
+  font-weight: 600; line-height: 1.15; text-wrap: balance }
+h1 { font-size: clamp(2rem, 5vw, 3rem); margin: .2rem 0 .6rem; letter-spacing: -.01em }
+h2 { font-size: clamp(1.4rem, 3vw, 1.8rem); margin: 0 0 .5rem }
+h3 { font-size: 1rem; margin: 2rem 0 0 }
+p { max-width: 46rem; margin: 0 0 .6rem; text-wrap: pretty }
+section { margin-top: 4rem }
+.over { margin: 0; color: var(--muted); font-size: .85rem; letter-spacing: .08em;
+  text-transform: uppercase }
+dl, dd { margin: 0 }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: 1px;
+  margin-top: 2rem; border: 1px solid var(--line); border-radius: 10px; overflow: hidden;
+  background: var(--card) }
+.tiles div { padding: 1rem 1.2rem 1.1rem; box-shadow: 0 0 0 1px var(--line) }
+dt { color: var(--muted); font-size: .85rem }
+.tiles b { display: block; font-size: 1.75rem; font-weight: 600; line-height: 1.3;
+  font-variant-numeric: tabular-nums }
+.tiles span { color: var(--muted); font-size: .85rem; line-height: 1.4; display: block }
+.scroll { overflow-x: auto; margin-top: 1.2rem; border: 1px solid var(--line);
+  border-radius: 10px; background: var(--card) }
+.scroll:focus-visible { outline: 2px solid var(--above); outline-offset: 2px }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+caption { text-align: left; padding: .8rem 1rem; color: var(--muted); font-size: .85rem }
+caption span { display: inline-block; position: sticky; left: 1rem;
+  max-width: min(52rem, 100vw - 5rem) }
+th, td { padding: .5rem .7rem; text-align: right; white-space: nowrap; vertical-align: top }
+thead th { border-block: 1px solid var(--line); font-size: .85rem; font-weight: 600;
+  vertical-align: bottom; white-space: normal }
+th:first-child { text-align: left; position: sticky; left: 0; background: var(--card);
+  padding-left: 1rem; font-weight: 500 }
+tbody tr + tr { border-top: 1px solid var(--line) }
+tbody + tbody { border-top: 2px solid var(--line) }
+.group th { color: var(--muted); font-size: .85rem; padding-block: .8rem .3rem }
+.group span { position: sticky; left: 1rem; font-style: italic }
+td span { display: block; line-height: 1.4 }
+td small { font-size: .8em; color: var(--muted) }
+td b { font-weight: 700 }
+.theirs, .off { font-size: .78rem; color: var(--muted) }
+.above { --tone: var(--above) }
+.below { --tone: var(--below) }
+.above, .below { background: color-mix(in srgb, var(--tone) 13%, transparent) }
+.above .off, .below .off { color: var(--tone); font-weight: 600 }
+.notes { margin-top: .7rem; color: var(--muted); font-size: .85rem }
+.notes p { margin: 0 }
+footer { margin-top: 4rem; padding-block: 2rem 3rem; color: var(--muted); font-size: .85rem }
+footer h2 { color: var(--ink); font-size: 1.25rem }
+.made { margin: 0 0 1.5rem }
+.made div { display: grid; grid-template-columns: 8rem 1fr; gap: 1rem; padding: .3rem 0;
+  border-top: 1px solid var(--line) }
+.made dd { color: var(--ink); overflow-wrap: anywhere }
+@media (max-width: 40rem) { .made div { grid-template-columns: 1fr; gap: 0 }
+  th, td { padding-inline: .55rem } }
+@media print { @page { size: A4 landscape; margin: 12mm } :root { color-scheme: light;
+  --page: #fff; --card: #fff; --ink: #000; --muted: #444; --line: #ccc; --above: #1f6f94;
+  --below: #b4530a } html { font-size: 62% } body { print-color-adjust: exact }
+  main, footer { padding-inline: 0; max-width: none }
+  .scroll { overflow: visible } th:first-child { position: static }
+  section { break-before: page; margin-top: 0 } footer { margin-top: 1rem; padding: 0 }
+  .made, table, .legend { break-inside: avoid }
+  .panels { grid-template-columns: repeat(4, 1fr) } h2, h3, .legend { break-after: avoid } }
+"""

@@ -1,0 +1,232 @@
+"""How the paper measures: a training, and the cells of its tables that come from it.
+
+Ten runs a cell, seeds 0 to 9, each with its own split where the split is drawn; a run's score is
+the test accuracy at the first epoch of highest validation accuracy. All runs of a cell are
+replicas of one training, and one training may fill several cells: LinkDistMLP and LinkDist are the
+same training scored in two ways, and GCN2MLP needs the GCN for its teacher.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linkdist.fitting import Progress, fit
+from linkdist.graph import Graph
+from linkdist.inputs import Inputs, make_inputs
+from linkdist.neighbours import Neighbours
+from linkdist.paper.baselines import (
+    EPOCHS,
+    GCN,
+    MLP,
+    NodeLoss,
+    ViewGraph,
+    label_loss,
+    teacher_loss,
+    train_gcn,
+    train_on_nodes,
+)
+from linkdist.paper.published import published
+from linkdist.scoring import Best, History
+from linkdist.splits import Split, View, named_split, observe
+
+TRAININGS: dict[str, tuple[str, ...]] = {
+    "MLP": ("MLP",),
+    "GCN": ("GCN", "GCN2MLP"),
+    "LinkDist": ("LinkDistMLP", "LinkDist"),
+    "CoLinkDist": ("CoLinkDistMLP", "CoLinkDist"),
+}
+"""Which of the paper's methods come from one training."""
+
+Record: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graph in a setting, its splits, and where training runs."""
+
+    graph: Graph
+    setting: str
+    seeds: tuple[int, ...]
+    splits: tuple[Split, ...]
+    device: torch.device
+    progress: Progress
+
+    @cached_property
+    def views(self) -> list[View]:
+        """What each run may see."""
+        return [observe(self.graph, split, self.setting) for split in self.splits]
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The features on the device."""
+        return make_inputs(self.graph.features, self.device)
+
+    @cached_property
+    def history(self) -> History:
+        """The scores of whatever is trained on this task."""
+        return History(self.graph, self.splits, self.device)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training gave: each method's scores, the precision, what else to record."""
+
+    best: dict[str, Best]
+    precision: str
+    further: dict[str, Record] = field(default_factory=dict)
+
+
+def make_task(
+    graph: Graph,
+    setting: str,
+    seeds: Sequence[int],
+    device: torch.device,
+    data: str | Path | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Task:
+    """A task on the splits that the paper would use, one run a seed.
+
+    Examples
+    --------
+    >>> from linkdist.datasets import load
+    >>> task = make_task(load("digits"), "inductive", [3, 4], torch.device("cpu"))
+    >>> len(task.splits), len(task.views[0].nodes)
+    (2, 997)
+    """
+    splits = tuple(named_split(graph, setting, seed, data) for seed in seeds)
+    return Task(graph, setting, tuple(seeds), splits, device, progress)
+
+
+def run_task(training: str, methods: Sequence[str], task: Task) -> list[Record]:
+    """Train once and give a record for each asked method that comes from it.
+
+    Parameters
+    ----------
+    training : {'MLP', 'GCN', 'LinkDist', 'CoLinkDist'}
+        A key of `TRAININGS`.
+    methods : sequence of str
+        The paper's names; those that do not come from this training are passed over.
+    task : Task
+        On what.
+
+    Returns
+    -------
+    list of dict
+        Records as they stand in results.json.
+    """
+    started = time.perf_counter()
+    asked = [method for method in TRAININGS[training] if method in methods]
+    outcome = _RUNNERS[training](asked, task)
+    seconds = time.perf_counter() - started
+    return [_record(task, method, outcome, seconds) for method in asked]
+
+
+def train_plain_mlp(task: Task) -> Best:
+    """The plain MLP that the others are measured against."""
+    nodes = [view.train for view in task.views]
+    return _train_mlp("MLP", task, nodes, label_loss(task.views, task.device))
+
+
+def _run_gcn(asked: Sequence[str], task: Task) -> Outcome:
+    taught = _train_teacher(task)
+    best = {"GCN": task.history.best("GCN")}
+    if "GCN2MLP" in asked:
+        everyone = np.arange(task.graph.n)
+        hidden = [np.r_[split.validation, split.test] for split in task.splits]
+        nodes = [np.setdiff1d(everyone, nodes) for nodes in hidden]
+        best["GCN2MLP"] = _train_mlp("GCN2MLP", task, nodes, teacher_loss(taught))
+    return Outcome(best, task.inputs.precision)
+
+
+def _run_links(method: str, task: Task) -> Outcome:
+    result = fit(
+        task.graph,
+        task.splits,
+        task.setting,
+        method=method.lower(),
+        seeds=task.seeds,
+        device=task.device.type,
+        progress=task.progress,
+    )
+    features, mean, total = (result.history.best(mode) for mode in ("features", "mean", "sum"))
+    further = {method: {"sum_of_logits": _percent(total)}}
+    return Outcome({f"{method}MLP": features, method: mean}, result.precision, further)
+
+
+_RUNNERS: dict[str, Callable[[Sequence[str], Task], Outcome]] = {
+    "MLP": lambda asked, task: Outcome({"MLP": train_plain_mlp(task)}, task.inputs.precision),
+    "GCN": _run_gcn,
+    "LinkDist": lambda asked, task: _run_links("LinkDist", task),
+    "CoLinkDist": lambda asked, task: _run_links("CoLinkDist", task),
+}
+
+
+def _train_mlp(method: str, task: Task, nodes: Sequence[np.ndarray], loss: NodeLoss) -> Best:
+    network = MLP(task.graph.d, task.graph.C, task.seeds).to(task.device)
+
+    @torch.no_grad()
+    def after_epoch(epoch: int) -> None:
+        task.history.record(method, network(task.inputs).squeeze(1))
+        task.progress(epoch + 1, EPOCHS)
+
+    train_on_nodes(network, task.inputs, nodes, loss, task.seeds, after_epoch)
+    return task.history.best(method)
+
+
+def _train_teacher(task: Task) -> Tensor:
+    """Train a GCN; give its softmax output (R, n, C) at the best validation epoch.
+
+    The output is the one that is scored, so in the inductive setting too it is over the whole
+    graph: the published numbers come from this, and a stricter teacher is a weaker one.
+    """
+    graph = task.graph
+    everyone = Neighbours([graph.edges], graph.n, task.device)
+    network = GCN(graph.d, graph.C, task.seeds).to(task.device)
+    taught = torch.zeros(len(task.seeds), graph.n, graph.C, device=task.device)
+
+    @torch.no_grad()
+    def after_epoch(epoch: int) -> None:
+        z = network.whole(task.inputs, everyone)
+        better = task.history.record("GCN", z).view(-1, 1, 1)
+        torch.where(better, z.softmax(-1), taught, out=taught)
+        task.progress(epoch + 1, EPOCHS)
+
+    seen = ViewGraph(task.views, task.device)
+    train_gcn(network, task.inputs, seen, task.seeds, after_epoch)
+    return taught
+
+
+def _percent(best: Best) -> list[float]:
+    return [round(float(score) * 100, 4) for score in best.test]
+
+
+def _record(task: Task, method: str, outcome: Outcome, seconds: float) -> Record:
+    best = outcome.best[method]
+    scores = _percent(best)
+    paper = published(task.graph.name, task.setting, method)
+    on_gpu = task.device.type == "cuda"
+    return {
+        "dataset": task.graph.name,
+        "setting": task.setting,
+        "method": method,
+        "seeds": list(task.seeds),
+        "scores": scores,
+        "mean": round(float(np.mean(scores)), 4),
+        "std": round(float(np.std(scores, ddof=1)), 4) if len(scores) > 1 else 0.0,
+        "best_epochs": best.epochs.tolist(),
+        "published_mean": paper.mean if paper else None,
+        "published_std": paper.std if paper else None,
+        "seconds": round(seconds, 3),
+        "device": torch.cuda.get_device_name(task.device) if on_gpu else "cpu",
+        "precision": outcome.precision,
+        **outcome.further.get(method, {}),
+    }

@@ -1,0 +1,126 @@
+"""Every term against a NumPy computation written from the paper's formulas."""
+
+import numpy as np
+import pytest
+import torch
+
+from linkdist.losses import (
+    Coefficients,
+    contrast,
+    cross_entropy,
+    distillation,
+    link_loss,
+    supervision,
+)
+
+R, B, C = 2, 7, 4
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def ce(logits, labels, weights=None):
+    """Weighted mean of -log p(y) over the rows with a label, written as loops."""
+    total = weight = 0.0
+    for row, y in zip(logits, labels, strict=True):
+        if y >= 0:
+            w = 1.0 if weights is None else weights[y]
+            total += -w * np.log(softmax(row)[y])
+            weight += w
+    return total / weight if weight else 0.0
+
+
+def mse(a, b):
+    return ((a - b) ** 2).mean()
+
+
+@pytest.fixture
+def batch():
+    random = np.random.default_rng(0)
+    z, s = random.normal(size=(2, R, 3, B, C))
+    y = random.integers(-1, C, (R, 3, B))
+    coefficients = random.random((3, R))
+    weights = random.random((R, C))
+    return z, s, y, coefficients, weights
+
+
+def tensors(batch):
+    z, s, y, coefficients, weights = batch
+    by = Coefficients(*torch.from_numpy(coefficients), torch.from_numpy(weights))
+    return torch.from_numpy(z), torch.from_numpy(s), torch.from_numpy(y), by
+
+
+def supervised(z, s, y, w):
+    return ce(z[0], y[0], w) + ce(s[1], y[0], w) + ce(z[1], y[1], w) + ce(s[0], y[1], w)
+
+
+def pushed(z, s, y, alpha, beta1, beta2, w):
+    p, q = softmax(z), softmax(s)
+    apart = mse(p[0], q[2]) + mse(p[1], q[2]) + mse(p[2], q[0]) + mse(p[2], q[1])
+    return (
+        -alpha / 2 * apart
+        + 2 * ce(z[2], y[2])
+        - beta1 * (ce(s[2], y[0], w) + ce(s[2], y[1], w))
+        - beta2 * (ce(s[0], y[2]) + ce(s[1], y[2]))
+    )
+
+
+def test_cross_entropy_skips_unlabelled_rows_and_weighs_classes(batch):
+    z, _, y, _, w = batch
+    zt, _, yt, by = tensors(batch)
+    expected = [ce(z[r, 0], y[r, 0], w[r]) for r in range(R)]
+    np.testing.assert_allclose(cross_entropy(zt[:, 0], yt[:, 0], by.weights), expected)
+    expected = [ce(z[r, 0], y[r, 0]) for r in range(R)]
+    np.testing.assert_allclose(cross_entropy(zt[:, 0], yt[:, 0]), expected)
+
+
+def test_no_labelled_row_is_no_loss_and_no_nan_in_the_gradient():
+    z = torch.randn(1, 3, 2, requires_grad=True)
+    loss = cross_entropy(z, torch.full((1, 3), -1), torch.ones(1, 2))
+    loss.sum().backward()
+    assert loss.item() == 0
+    assert (z.grad == 0).all()
+
+
+def test_supervision(batch):
+    z, s, y, _, w = batch
+    zt, st, yt, by = tensors(batch)
+    got = supervision(zt[:, 0], st[:, 0], zt[:, 1], st[:, 1], yt[:, 0], yt[:, 1], by.weights)
+    np.testing.assert_allclose(got, [supervised(z[r], s[r], y[r], w[r]) for r in range(R)])
+
+
+def test_distillation(batch):
+    z, s, *_ = batch
+    zt, st, *_ = tensors(batch)
+    expected = [mse(z[r, 0], s[r, 1]) + mse(z[r, 1], s[r, 0]) for r in range(R)]
+    np.testing.assert_allclose(distillation(zt[:, 0], st[:, 0], zt[:, 1], st[:, 1]), expected)
+
+
+def test_distillation_teaches_both_sides():
+    z_i, s_i, z_j, s_j = (torch.randn(1, 2, 3, requires_grad=True) for _ in range(4))
+    distillation(z_i, s_i, z_j, s_j).sum().backward()
+    torch.testing.assert_close(z_i.grad, -s_j.grad)
+    torch.testing.assert_close(z_j.grad, -s_i.grad)
+
+
+def test_contrast(batch):
+    z, s, y, c, w = batch
+    zt, st, yt, by = tensors(batch)
+    got = contrast(zt.unbind(1), st.unbind(1), yt.unbind(1), by)
+    np.testing.assert_allclose(got, [pushed(z[r], s[r], y[r], *c[:, r], w[r]) for r in range(R)])
+
+
+@pytest.mark.parametrize("sides", [2, 3])
+def test_the_whole_loss(batch, sides):
+    z, s, y, c, w = batch
+    zt, st, yt, by = tensors(batch)
+    expected = []
+    for r in range(R):
+        loss = supervised(z[r], s[r], y[r], w[r])
+        loss += c[0, r] * (mse(z[r, 0], s[r, 1]) + mse(z[r, 1], s[r, 0]))
+        loss += pushed(z[r], s[r], y[r], *c[:, r], w[r]) if sides == 3 else 0
+        expected.append(loss)
+    got = link_loss(zt[:, :sides], st[:, :sides], yt[:, :sides], by)
+    np.testing.assert_allclose(got, expected)

@@ -1,0 +1,26 @@
+import numpy as np
+import torch
+
+from linkdist import Graph, Split
+from linkdist.scoring import History
+
+
+def one_hot(*predicted):
+    return torch.nn.functional.one_hot(torch.tensor(predicted), 2).float()
+
+
+def test_the_first_epoch_of_highest_validation_accuracy_counts():
+    graph = Graph.build(np.eye(4), [(0, 1)], [0, 1, 0, 1])
+    split = Split(np.array([], dtype=int), np.array([0, 1]), np.array([2, 3]))
+    history = History(graph, [split, split], torch.device("cpu"))
+    epochs = [
+        ([0, 0, 0, 0], [1, 0, 0, 1]),  # validation 1/2 and 0, test 1/2 and 1
+        ([0, 1, 1, 0], [0, 0, 1, 1]),  # 1 and 1/2, test 0 and 1/2
+        ([0, 1, 0, 1], [1, 1, 1, 0]),  # 1 and 1/2, test 1 and 0
+    ]
+    better = [history.record("own", one_hot(*epoch)).tolist() for epoch in epochs]
+    assert better == [[True, True], [True, True], [False, False]]
+    best = history.best("own")
+    assert best.epochs.tolist() == [2, 2]
+    assert best.validation.tolist() == [1.0, 0.5]
+    assert best.test.tolist() == [0.0, 0.5]
