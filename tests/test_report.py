@@ -10,25 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linkdist.datasets import PAPER_DATASETS
 from linkdist.errors import DataError
+from linkdist.paper.page import render_html
 from linkdist.paper.plot import Lane, Scale, strip_plot
 from linkdist.paper.published import (
-    DATASETS,
     GROUPS,
     METHODS,
-    SETTINGS,
     Published,
     is_published_best,
     published,
 )
-from linkdist.paper.report import (
-    Record,
-    render_html,
-    render_markdown,
-    summarise,
-    tables,
-    write_report,
-)
+from linkdist.paper.records import Record, Run, read_run
+from linkdist.paper.report import write_report
+from linkdist.paper.tables import form_tables, render_markdown, summarise, tables
+from linkdist.splits import SETTINGS
 
 # Typed from the paper: a row or two of each table, the means as printed, bold ones starred.
 MEANS = """
@@ -51,7 +47,7 @@ def typed(text):
     return [
         (dataset, setting, method, number)
         for setting, method, *numbers in rows
-        for dataset, number in zip(DATASETS, numbers, strict=True)
+        for dataset, number in zip(PAPER_DATASETS, numbers, strict=True)
     ]
 
 
@@ -77,7 +73,7 @@ def test_deviations_are_the_papers(dataset, setting, method, number):
 
 
 def test_the_paper_is_whole_and_digits_is_not_in_it():
-    cells = [published(d, s, m) for d in DATASETS for s in SETTINGS for m in METHODS]
+    cells = [published(d, s, m) for d in PAPER_DATASETS for s in SETTINGS for m in METHODS]
     assert len(cells) == 168
     assert None not in cells
     assert published("digits", "transductive", "MLP") is None
@@ -112,10 +108,41 @@ def test_summary_by_hand():
     assert (summary.cells, summary.compared, summary.met) == (5, 4, 2)
     assert summary.worst == cells[2]
     assert (summary.seconds, summary.devices) == (10.0, ["cpu", "gpu"])
-    page = render_html(cells, None)
+    page = render_html(cells, Run())
     assert "<b>50.0 %</b> <span>of 4 cells: 1 above, 1 within, 2 below</span>" in page
     assert "<b>−2.00</b> <span>points: GCN on pubmed, transductive</span>" in page
     assert page.count("▼ −") == 2
+
+
+def test_a_training_is_counted_once_by_hand():
+    cells = [
+        record("cora", "MLP", 56.0, seconds=1.0),
+        record("cora", "GCN", 76.0, seconds=2.0),  # teaches GCN2MLP: one training
+        record("cora", "GCN2MLP", 67.0, seconds=2.0),
+        record("cora", "LinkDistMLP", 81.0, seconds=4.0),
+        record("cora", "LinkDist", 81.0, seconds=4.0),
+        record("cora", "CoLinkDistMLP", 81.0, seconds=4.0),  # as long as LinkDist, by chance
+        record("cora", "CoLinkDist", 81.0, seconds=4.0),
+        record("cora", "LinkDist", 75.0, "inductive", seconds=4.0),
+        record("pubmed", "LinkDist", 75.0, seconds=4.0),
+        record("pubmed", "LinkDistMLP", 75.0, seconds=100.0),  # trained on another day
+    ]
+    assert summarise(cells).seconds == 1 + 2 + 4 + 4 + 4 + 4 + 100
+    assert "<b>1 min 59 s</b>" in render_html(cells, Run())
+
+
+def test_linkdist_cells_far_below_by_hand():
+    cells = [
+        record("cora", "CoLinkDistMLP", 79.19),  # 81.19: below by 2.00, which is not more
+        record("pubmed", "CoLinkDist", 73.63),  # 75.64: below by 2.01
+        record("pubmed", "CoLinkDist", 73.00, "inductive"),  # 74.77
+        record("cora", "GCN", 60.00),  # 76.47, but no LinkDist
+        record("digits", "LinkDist", 10.00),  # not in the paper
+    ]
+    summary = summarise(cells)
+    assert (summary.far, summary.linkdist) == (1, 3)
+    words = "<b>1</b> <span>of 3 cells are over 2.00 points under the published mean</span>"
+    assert words in render_html(cells, Run())
 
 
 def test_best_of_each_group_by_hand():
@@ -128,15 +155,15 @@ def test_best_of_each_group_by_hand():
         record("pubmed", "CoLinkDist", 75.0),
     ]
     (table,) = tables(cells)
-    assert [table.is_best(cell) for cell in cells] == [False, True, True, True, False, True]
-    lines = render_markdown(cells).splitlines()
+    assert [table.score(cell).best for cell in cells] == [False, True, True, True, False, True]
+    lines = render_markdown(cells, Run()).splitlines()
     assert "| method | cora | pubmed |" in lines
     assert "| MLP | 56.00 ± 0.50 (56.28) | – |" in lines
     assert "| CoLinkDistMLP | **81.50** ± 0.50 (81.19) | – |" in lines
     assert "| GCN | **76.00** ± 0.50 (76.47) | 74.00 ± 0.50 (73.99) |" in lines
     assert "| CoLinkDist | – | **75.00** ± 0.50 (75.64) |" in lines
     assert lines[-1] == "–: not run."
-    page = render_html(cells, None)
+    page = render_html(cells, Run())
     assert re.findall(r'"ours"><b>([\d.]+)', page) == ["81.50", "81.50", "76.00", "75.00"]
     # Bold in the paper, among all methods of the group: GCN2MLP and its like count, run or not.
     assert re.findall(r'"theirs"><b>([\d.]+)', page) == ["81.19", "81.39", "75.64"]
@@ -145,20 +172,57 @@ def test_best_of_each_group_by_hand():
 def test_columns_that_were_not_run_are_shown_once_half_the_paper_is_there():
     few = [record(dataset, "MLP", 80.0) for dataset in ("digits", "pubmed", "cora")]
     assert tables(few)[0].datasets == ("cora", "pubmed", "digits")
-    assert tables(few)[0].notes() == []
+    assert tables(few)[0].notes(Run()) == []
     half = [*few, record("citeseer", "MLP", 55.0), record("coauthor-cs", "MLP", 90.0)]
-    assert tables(half)[0].datasets == (*DATASETS, "digits")
-    assert "cora-full: not run: file not available." in render_markdown(half)
-    assert "<p>amazon-photo: not run.</p>" in render_html(half, None)
+    assert tables(half)[0].datasets == (*PAPER_DATASETS, "digits")
+    assert "cora-full: not run: file not available." in render_markdown(half, Run())
+    assert "<p>amazon-photo: not run.</p>" in render_html(half, Run())
+    run = Run(not_run={"cora-full": "too <large>.", "amazon-photo": "no disk", "pubmed": "odd"})
+    assert "<p>cora-full: not run: too &lt;large&gt;.</p>" in render_html(half, run)
+    text = render_markdown(half, run)
+    assert "cora-full: not run: too &lt;large&gt;. amazon-photo: not run: no disk." in text
+    assert "amazon-computers: not run." in text
+    assert "odd" not in text  # pubmed was run
 
 
 def test_digits_alone_needs_no_published_number():
     cells = [record("digits", "LinkDistMLP", 97.0, scores=(96.0, 98.0))]
-    page, text = render_html(cells, None), render_markdown(cells)
-    assert "nothing published to compare with" in page
+    page, text = render_html(cells, Run()), render_markdown(cells, Run())
+    assert "<b>1</b> <span>none of them in the paper</span>" in page
+    assert page.count("<dt>") == 2
+    assert "Two forms" not in page + text
     assert "The paper has no numbers for these data sets." in page
     assert "| LinkDistMLP | **97.00** ± 0.50 |" in text
     assert 'class="theirs' not in page.split("Every run")[1].split("</ul>")[1]
+
+
+def test_two_forms_of_message_passing_by_hand():
+    cells = [
+        record("cora", "LinkDistMLP", 81.00),
+        record("cora", "LinkDist", 81.00, scores=(80.0, 82.0), sum_of_logits=(78.0, 80.0)),
+        record("cora", "CoLinkDist", 81.00, sum_of_logits=(81.004,)),  # 81.00 both: both best
+        record("pubmed", "LinkDist", 70.00, sum_of_logits=(75.0,)),
+        record("pubmed", "CoLinkDist", 75.00),
+        record("digits", "LinkDist", 95.00, "inductive", sum_of_logits=(96.0,)),
+    ]
+    assert [table.setting for table in form_tables(cells)] == ["inductive", "transductive"]
+    text = render_markdown(cells, Run()).split("### Two forms of message passing\n")[1]
+    assert text.count("#### ") == 2
+    # The standard deviation of 78 and 80 about 79: √((1 + 1) / (2 - 1)).
+    assert text.split("#### Semi-supervised, transductive\n\n")[1].splitlines() == [
+        "| form | cora | pubmed | digits |",
+        "| --- | ---: | ---: | ---: |",
+        "| *LinkDist* |  |  |  |",
+        "| mean of log-probabilities | **81.00** ± 0.50 | 70.00 ± 0.50 | – |",
+        "| sum of logits | 79.00 ± 1.41 | **75.00** ± 0.00 | – |",
+        "| *CoLinkDist* |  |  |  |",
+        "| mean of log-probabilities | **81.00** ± 0.50 | – | – |",
+        "| sum of logits | **81.00** ± 0.00 | – | – |",
+    ]
+    page = render_html(cells, Run()).split("Two forms of message passing")[1]
+    best = ["96.00", "81.00", "75.00", "81.00", "81.00"]
+    assert re.findall(r'"ours"><b>([\d.]+)', page) == best
+    assert page.count('<th scope="row">sum of logits</th>') == 4
 
 
 class Balance(HTMLParser):
@@ -189,22 +253,27 @@ class Balance(HTMLParser):
 
 
 def test_the_page_is_well_formed_and_stands_alone():
-    cells = [record(d, m, 80.0, s) for d in DATASETS for s in SETTINGS for m in METHODS]
-    page = render_html(cells, {"command": "linkdist", "versions": {"torch": "2.6", "numpy": "2"}})
+    cells = [
+        record(d, m, 80.0, s, sum_of_logits=(79.0,) if m.endswith("LinkDist") else None)
+        for d in PAPER_DATASETS
+        for s in SETTINGS
+        for m in METHODS
+    ]
+    page = render_html(cells, Run({"versions": "torch 2.6 · numpy 2"}))
     ids = Balance(page).ids
-    assert len(ids) == len(set(ids)) == 3 + 2 * 24
+    assert len(ids) == len(set(ids)) == 3 + 2 * 24 + 1
     assert not re.search(r"https?://|@import|url\(", page)
     assert page.count("<svg viewBox") == 24 + 3 * 3
-    assert "torch 2.6, numpy 2" in page
+    assert "<dt>versions</dt><dd>torch 2.6 · numpy 2</dd>" in page
 
 
 def test_what_is_foreign_is_escaped():
     nasty = "<i>&\"'|</i>"
     cells = [record(nasty, "MLP", 80.0, device=nasty, precision=nasty)]
-    page = render_html(cells, {nasty: [nasty, {nasty: 1.5}]})
+    page = render_html(cells, Run({nasty: nasty}))
     assert "<i>" not in page
-    assert "".join(Balance(page).text).count(nasty) >= 7
-    assert "&lt;i&gt;&amp;\"'\\|&lt;/i&gt;" in render_markdown(cells)
+    assert "".join(Balance(page).text).count(nasty) == 7
+    assert "&lt;i&gt;&amp;\"'\\|&lt;/i&gt;" in render_markdown(cells, Run())
 
 
 def test_a_report_is_written_beside_the_results(tmp_path):
@@ -247,7 +316,6 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path):
         ("2", "std"),
         ("3", "seconds"),
         ("3", "device"),
-        ("3", "cora"),
         ("4", "must"),
         ("5", "scores"),
         ("6", "mean"),
@@ -275,6 +343,52 @@ def test_a_missing_or_foreign_neighbour_is_told_of(tmp_path):
         write_report(tmp_path)
 
 
+def test_sums_of_logits_are_checked_like_scores(tmp_path):
+    good = as_item(record("cora", "LinkDist", 81.0))
+    items = [
+        good | {"sum_of_logits": [80.5]},
+        good | {"dataset": "pubmed", "sum_of_logits": None},
+        good | {"dataset": "citeseer", "sum_of_logits": [80.5, 81.5]},
+        good | {"dataset": "digits", "sum_of_logits": [180.5]},
+        good | {"dataset": "amazon-photo", "sum_of_logits": []},
+    ]
+    (tmp_path / "results.json").write_text(json.dumps(items))
+    with pytest.raises(DataError) as caught:
+        write_report(tmp_path)
+    _, *lines, _ = str(caught.value).splitlines()
+    assert lines[0].startswith("  record 3: sum_of_logits must be as long as scores; found 2")
+    assert lines[1].startswith("  record 4: sum_of_logits must be a list of accuracies")
+    assert lines[2].startswith("  record 5: sum_of_logits must be a list of accuracies")
+    (tmp_path / "results.json").write_text(json.dumps(items[:2]))
+    _, tables_md = write_report(tmp_path)
+    assert "| sum of logits | 80.50 ± 0.00 |" in tables_md.read_text("utf-8")
+
+
+def test_how_a_run_was_made_is_put_in_words(tmp_path):
+    path = tmp_path / "run.json"
+    made = {
+        "command": "linkdist reproduce",
+        "seconds_total": 12.5,
+        "machine": {"gpu": {"name": "H200, one", "memory_gib": 139}, "cores": 2, "shared": False},
+        "settings": ["inductive", "transductive"],
+        "not_run": {"cora-full": "no file"},
+    }
+    path.write_text(json.dumps(made))
+    assert read_run(path) == Run(
+        {
+            "command": "linkdist reproduce",
+            "seconds total": "12.5",
+            "machine": "gpu name H200, one · gpu memory gib 139 · cores 2 · shared false",
+            "settings": "inductive · transductive",
+        },
+        {"cora-full": "no file"},
+    )
+    for foreign in (["cora-full"], {"cora-full": 3}, {"cora-full": " "}):
+        path.write_text(json.dumps({"not_run": foreign}))
+        with pytest.raises(DataError, match=r"not_run in .*run\.json must give a reason"):
+            read_run(path)
+
+
 def test_a_panel_by_hand():
     scale = Scale.around([Lane("MLP", [80.0, 90.0], 85.0, None)])
     assert (scale.low, scale.high) == (79.6, 90.4)
@@ -295,7 +409,7 @@ accuracies = st.floats(0, 100)
 records = st.lists(
     st.builds(
         Record,
-        dataset=st.sampled_from([*DATASETS, "digits"]) | st.text(min_size=1),
+        dataset=st.sampled_from([*PAPER_DATASETS, "digits"]) | st.text(min_size=1),
         setting=st.sampled_from(SETTINGS),
         method=st.sampled_from(METHODS),
         scores=st.lists(accuracies, min_size=1, max_size=12).map(tuple),
@@ -304,6 +418,7 @@ records = st.lists(
         seconds=st.floats(0, 1e7),
         device=st.text(min_size=1),
         precision=st.none() | st.text(),
+        sum_of_logits=st.none() | st.lists(accuracies, min_size=1, max_size=12).map(tuple),
     ),
     min_size=1,
     max_size=30,
@@ -314,10 +429,11 @@ records = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(records)
 def test_any_records_can_be_drawn(cells):
-    page = render_html(cells, None)
+    page = render_html(cells, Run())
     Balance(page)
     assert "nan" not in page
     for x in map(float, re.findall(r'c?x[12]?="([-\d.]+)"', page)):
         assert 0 <= x <= 300
-    rows = [line for line in render_markdown(cells).splitlines() if line.startswith("| ")]
-    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    for part in render_markdown(cells, Run()).split("\n\n"):
+        rows = [line for line in part.splitlines() if line.startswith("| ")]
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) <= 1

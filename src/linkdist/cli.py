@@ -14,7 +14,7 @@ from linkdist.console import Bars, note, print_table, spread
 from linkdist.errors import LinkDistError, OptionError
 from linkdist.files import replace_text
 from linkdist.fitting import fit
-from linkdist.paper.protocol import Record, make_task, train_plain_mlp
+from linkdist.paper.protocol import Entry, make_task, train_plain_mlp
 from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan
@@ -23,7 +23,7 @@ from linkdist.scoring import Best
 from linkdist.splits import SETTINGS
 from linkdist.training import find_device
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 Data = Annotated[
     Path | None,
@@ -187,7 +187,7 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _overview(records: list[Record]) -> dict[str, list[dict[str, str]]]:
+def _overview(records: list[Entry]) -> dict[str, list[dict[str, str]]]:
     """A table a setting: methods down, data sets across, ours beside the published."""
     tables: dict[str, dict[str, dict[str, str]]] = {}
     for record in records:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from linkdist.paper.protocol import Record
+from linkdist.paper.protocol import Entry
 from linkdist.paper.run import Watcher
 
 LOG_WIDTH = 160
@@ -102,7 +102,7 @@ class Bars(Watcher):
         """Say how far the training is."""
         self.progress.update(self.epochs, completed=done, total=total)
 
-    def finished(self, records: list[Record]) -> None:
+    def finished(self, records: list[Entry]) -> None:
         """Say that a training ended, with its records."""
         self.progress.advance(self.all_cells)
         first = records[0]

@@ -96,7 +96,7 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str]]:
         share = f"{100 * summary.met / compared:.1f} %"
         yield "Within tolerance or above", share, f"of {compared} cells: {counts}"
         yield "Largest shortfall", *_worst(summary.worst)
-        words = f"of {summary.linkdist} cells are more than {FAR:.2f} under the published mean"
+        words = f"of {summary.linkdist} cells are over {FAR:.2f} points under the published mean"
         yield "LinkDist methods far below", str(summary.far), words
     words = f"of training, each counted once, on {escape(', '.join(summary.devices))}"
     yield "Time", _duration(summary.seconds), words

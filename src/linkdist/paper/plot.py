@@ -92,7 +92,8 @@ def strip_plots(columns: Mapping[str, Sequence[Lane]], uid: str) -> str:
 
     Examples
     --------
-    >>> strip_plots({"digits": [Lane("MLP", [90.0], 90.0, None)], "cora": []}, "a").count("<figure>")
+    >>> columns = {"digits": [Lane("MLP", [90.0], 90.0, None)], "cora": []}
+    >>> strip_plots(columns, "a").count("<figure>")
     1
     """
     figures = [

@@ -34,19 +34,12 @@ from linkdist.paper.baselines import (
     train_gcn,
     train_on_nodes,
 )
-from linkdist.paper.published import published
+from linkdist.paper.published import TRAININGS, published
 from linkdist.scoring import Best, History
 from linkdist.splits import Split, View, named_split, observe
 
-TRAININGS: dict[str, tuple[str, ...]] = {
-    "MLP": ("MLP",),
-    "GCN": ("GCN", "GCN2MLP"),
-    "LinkDist": ("LinkDistMLP", "LinkDist"),
-    "CoLinkDist": ("CoLinkDistMLP", "CoLinkDist"),
-}
-"""Which of the paper's methods come from one training."""
-
-Record: TypeAlias = dict[str, Any]
+Entry: TypeAlias = dict[str, Any]
+"""A record as it stands in results.json."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class Outcome:
 
     best: dict[str, Best]
     precision: str
-    further: dict[str, Record] = field(default_factory=dict)
+    further: dict[str, Entry] = field(default_factory=dict)
 
 
 def make_task(
@@ -106,7 +99,7 @@ def make_task(
     return Task(graph, setting, tuple(seeds), splits, device, progress)
 
 
-def run_task(training: str, methods: Sequence[str], task: Task) -> list[Record]:
+def run_task(training: str, methods: Sequence[str], task: Task) -> list[Entry]:
     """Train once and give a record for each asked method that comes from it.
 
     Parameters
@@ -209,7 +202,7 @@ def _percent(best: Best) -> list[float]:
     return [round(float(score) * 100, 4) for score in best.test]
 
 
-def _record(task: Task, method: str, outcome: Outcome, seconds: float) -> Record:
+def _record(task: Task, method: str, outcome: Outcome, seconds: float) -> Entry:
     best = outcome.best[method]
     scores = _percent(best)
     paper = published(task.graph.name, task.setting, method)

@@ -24,20 +24,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
 METHODS: tuple[str, ...] = tuple(method for group in GROUPS.values() for method in group)
 """The methods in the paper's order."""
 
-SETTINGS: tuple[str, ...] = ("inductive", "transductive", "full-supervised")
-"""The settings in the order of the paper's tables."""
-
-DATASETS: tuple[str, ...] = (
-    "cora",
-    "citeseer",
-    "pubmed",
-    "cora-full",
-    "amazon-photo",
-    "amazon-computers",
-    "coauthor-cs",
-    "coauthor-physics",
-)
-"""The data sets in the order of the paper's columns."""
+TRAININGS: dict[str, tuple[str, ...]] = {
+    "MLP": ("MLP",),
+    "GCN": ("GCN", "GCN2MLP"),
+    "LinkDist": ("LinkDistMLP", "LinkDist"),
+    "CoLinkDist": ("CoLinkDistMLP", "CoLinkDist"),
+}
+"""Which of the paper's methods come from one training."""
 
 Verdict: TypeAlias = Literal["above", "within", "below"]
 

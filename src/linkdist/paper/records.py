@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from linkdist.errors import DataError
-from linkdist.paper.published import METHODS, SETTINGS, Published, Verdict, published
+from linkdist.paper.published import METHODS, Published, Verdict, published
+from linkdist.splits import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,9 @@ def _cell(item: object) -> list[Any]:
 
 
 def _record(item: Mapping[str, Any]) -> Record:
-    values = {key: item.get(key) for key in RULES}
-    return Record(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    values: dict[str, Any] = {key: item.get(key) for key in RULES}
+    lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    return Record(**values | lists)
 
 
 def _short(value: object) -> str:

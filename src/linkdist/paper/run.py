@@ -30,8 +30,8 @@ from linkdist.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.errors import DataError, OptionError, check_names
 from linkdist.files import replace_text
 from linkdist.graph import Graph
-from linkdist.paper.protocol import TRAININGS, Record, make_task, run_task
-from linkdist.paper.published import METHODS
+from linkdist.paper.protocol import Entry, make_task, run_task
+from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.splits import SETTINGS
 from linkdist.training import find_device
 
@@ -94,14 +94,14 @@ class Watcher:
     def epoch(self, done: int, total: int) -> None:
         """Say how far the training is."""
 
-    def finished(self, records: list[Record]) -> None:
+    def finished(self, records: list[Entry]) -> None:
         """Say that a training ended, with its records."""
 
     def skipped(self, dataset: str, reason: str) -> None:
         """Say that a data set is left out."""
 
 
-def reproduce(plan: Plan, watcher: Watcher | None = None) -> list[Record]:
+def reproduce(plan: Plan, watcher: Watcher | None = None) -> list[Entry]:
     """Train every asked cell that is not done yet.
 
     Parameters
@@ -171,7 +171,7 @@ class Cell:
         there = {r["method"] for r in records if r["seeds"] == self.plan.seeds}
         return set(self.methods) <= there
 
-    def run(self, graph: Graph, progress: Callable[[int, int], None]) -> list[Record]:
+    def run(self, graph: Graph, progress: Callable[[int, int], None]) -> list[Entry]:
         """Train, and keep the records."""
         plan = self.plan
         device = find_device(plan.device)
@@ -204,7 +204,7 @@ def _make_folder(path: Path) -> None:
         ) from error
 
 
-def _write_results(out: Path, about: dict[str, Any], seconds: float) -> list[Record]:
+def _write_results(out: Path, about: dict[str, Any], seconds: float) -> list[Entry]:
     order = {name: i for i, name in enumerate((*DATASETS, *SETTINGS, *METHODS))}
     records = [r for path in (out / "cells").glob("*.json") for r in json.loads(path.read_text())]
     records.sort(key=lambda r: [order[r[key]] for key in ("setting", "dataset", "method")])

@@ -16,9 +16,10 @@ from html import escape
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeAlias
 
-from linkdist.paper.protocol import TRAININGS
-from linkdist.paper.published import DATASETS, GROUPS, METHODS, SETTINGS, group_of
+from linkdist.datasets import PAPER_DATASETS
+from linkdist.paper.published import GROUPS, METHODS, TRAININGS, group_of
 from linkdist.paper.records import Record, Run
+from linkdist.splits import SETTINGS
 
 HEADINGS = {
     "inductive": "Semi-supervised, inductive",
@@ -27,6 +28,10 @@ HEADINGS = {
 }
 MARKS = {"above": "▲", "below": "▼"}
 FORMS = ("mean of log-probabilities", "sum of logits")
+CAPTION = (
+    "Test accuracy in percent: our mean ± standard deviation (published mean). "
+    "**Bold**: our best of the group. ▲ ▼: above, below tolerance."
+)
 TWO_FORMS = (
     "The same runs scored twice: with the mean of log-probabilities, which is behind the "
     "published numbers, and with the sum of logits, which is what the paper writes. "
@@ -69,9 +74,9 @@ class Table:
 
     def notes(self, run: Run) -> list[str]:
         """Say what was not run, and why."""
-        why = {"cora-full": "file not available"} | dict(run.not_run)
+        why = {"cora-full": "file not available", **run.not_run}
         empty = [dataset for dataset in self.datasets if not self.column(dataset)]
-        notes = [": ".join((d, "not run", *([why[d]] if d in why else []))) for d in empty]
+        notes = [f"{d}: not run: {why[d]}" if d in why else f"{d}: not run" for d in empty]
         if len(self.cells) < len(self.methods) * (len(self.datasets) - len(empty)):
             notes.append("–: not run")
         return [f"{note.rstrip('.')}." for note in notes]
@@ -104,10 +109,10 @@ def tables(records: Sequence[Record]) -> list[Table]:
     [('inductive', ('digits',), ('MLP',))]
     """
     names = list(dict.fromkeys(record.dataset for record in records))
-    paper = [dataset for dataset in DATASETS if dataset in names]
-    if 2 * len(paper) >= len(DATASETS):
-        paper = list(DATASETS)
-    datasets = (*paper, *(name for name in names if name not in DATASETS))
+    paper = [dataset for dataset in PAPER_DATASETS if dataset in names]
+    if 2 * len(paper) >= len(PAPER_DATASETS):
+        paper = list(PAPER_DATASETS)
+    datasets = (*paper, *(name for name in names if name not in PAPER_DATASETS))
     methods = tuple(m for m in METHODS if any(record.method == m for record in records))
     found = []
     for setting in SETTINGS:
@@ -203,12 +208,6 @@ def render_markdown(records: Sequence[Record], run: Run) -> str:
     for table in forms:
         parts += [f"#### {HEADINGS[table.setting]}", _grid("form", table, table.by_form(_number))]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-CAPTION = (
-    "Test accuracy in percent: our mean ± standard deviation (published mean). "
-    "**Bold**: our best of the group. ▲ ▼: above, below tolerance."
-)
 
 
 def _grid(corner: str, table: Table, grid: Grid) -> str:
