@@ -3,10 +3,10 @@ import pytest
 import torch
 
 from linkdist import observe, semi_supervised
+from linkdist.activation import EPSILON, SLOPE
 from linkdist.errors import GraphError
 from linkdist.inputs import make_inputs
 from linkdist.neighbours import Neighbours
-from linkdist.network import EPSILON, SLOPE
 from linkdist.paper.baselines import GCN, ViewGraph, label_loss, teacher_loss, train_gcn
 
 CPU = torch.device("cpu")

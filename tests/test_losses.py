@@ -56,12 +56,14 @@ def supervised(z, s, y, w):
     return ce(z[0], y[0], w) + ce(s[1], y[0], w) + ce(z[1], y[1], w) + ce(s[0], y[1], w)
 
 
-def pushed(z, s, y, alpha, beta1, beta2, w):
+def apart(z, s):
     p, q = softmax(z), softmax(s)
-    apart = mse(p[0], q[2]) + mse(p[1], q[2]) + mse(p[2], q[0]) + mse(p[2], q[1])
+    return mse(p[0], q[2]) + mse(p[1], q[2]) + mse(p[2], q[0]) + mse(p[2], q[1])
+
+
+def pushed_from_labels(z, s, y, beta1, beta2, w):
     return (
-        -alpha / 2 * apart
-        + 2 * ce(z[2], y[2])
+        2 * ce(z[2], y[2])
         - beta1 * (ce(s[2], y[0], w) + ce(s[2], y[1], w))
         - beta2 * (ce(s[0], y[2]) + ce(s[1], y[2]))
     )
@@ -84,32 +86,46 @@ def test_no_labelled_row_is_no_loss_and_no_nan_in_the_gradient():
     assert (z.grad == 0).all()
 
 
-def test_supervision(batch):
-    z, s, y, _, w = batch
+@pytest.mark.parametrize("sides", [2, 3])
+def test_supervision(batch, sides):
+    z, s, y, c, w = batch
     zt, st, yt, by = tensors(batch)
-    got = supervision(zt[:, 0], st[:, 0], zt[:, 1], st[:, 1], yt[:, 0], yt[:, 1], by.weights)
-    np.testing.assert_allclose(got, [supervised(z[r], s[r], y[r], w[r]) for r in range(R)])
+    expected = [supervised(z[r], s[r], y[r], w[r]) for r in range(R)]
+    if sides == 3:
+        expected = [
+            e + pushed_from_labels(z[r], s[r], y[r], *c[1:, r], w[r])
+            for r, e in enumerate(expected)
+        ]
+    got = supervision(zt[:, :sides], st[:, :sides], yt[:, :sides], by)
+    np.testing.assert_allclose(got, expected)
 
 
 def test_distillation(batch):
     z, s, *_ = batch
     zt, st, *_ = tensors(batch)
     expected = [mse(z[r, 0], s[r, 1]) + mse(z[r, 1], s[r, 0]) for r in range(R)]
-    np.testing.assert_allclose(distillation(zt[:, 0], st[:, 0], zt[:, 1], st[:, 1]), expected)
+    np.testing.assert_allclose(distillation(zt, st), expected)
 
 
 def test_distillation_teaches_both_sides():
-    z_i, s_i, z_j, s_j = (torch.randn(1, 2, 3, requires_grad=True) for _ in range(4))
-    distillation(z_i, s_i, z_j, s_j).sum().backward()
-    torch.testing.assert_close(z_i.grad, -s_j.grad)
-    torch.testing.assert_close(z_j.grad, -s_i.grad)
+    z, s = (torch.randn(1, 2, 5, 3, requires_grad=True) for _ in range(2))
+    distillation(z, s).sum().backward()
+    torch.testing.assert_close(z.grad, -s.grad.flip(1))
 
 
 def test_contrast(batch):
-    z, s, y, c, w = batch
+    z, s, *_ = batch
+    zt, st, *_ = tensors(batch)
+    np.testing.assert_allclose(contrast(zt, st), [apart(z[r], s[r]) for r in range(R)])
+
+
+def test_a_batch_without_labels_gives_no_supervision_and_no_nan(batch):
     zt, st, yt, by = tensors(batch)
-    got = contrast(zt.unbind(1), st.unbind(1), yt.unbind(1), by)
-    np.testing.assert_allclose(got, [pushed(z[r], s[r], y[r], *c[:, r], w[r]) for r in range(R)])
+    zt.requires_grad_()
+    loss = supervision(zt, st, torch.full_like(yt, -1), by)
+    loss.sum().backward()
+    assert (loss == 0).all()
+    assert (zt.grad == 0).all()
 
 
 @pytest.mark.parametrize("sides", [2, 3])
@@ -120,7 +136,9 @@ def test_the_whole_loss(batch, sides):
     for r in range(R):
         loss = supervised(z[r], s[r], y[r], w[r])
         loss += c[0, r] * (mse(z[r, 0], s[r, 1]) + mse(z[r, 1], s[r, 0]))
-        loss += pushed(z[r], s[r], y[r], *c[:, r], w[r]) if sides == 3 else 0
+        if sides == 3:
+            loss += pushed_from_labels(z[r], s[r], y[r], *c[1:, r], w[r])
+            loss -= c[0, r] / 2 * apart(z[r], s[r])
         expected.append(loss)
     got = link_loss(zt[:, :sides], st[:, :sides], yt[:, :sides], by)
     np.testing.assert_allclose(got, expected)

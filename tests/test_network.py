@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
+from linkdist.activation import unpack
 from linkdist.inputs import make_inputs
-from linkdist.network import MOMENTUM, Block, ForkedMLP, Noise, generators, unpack
+from linkdist.network import MOMENTUM, Block, ForkedMLP, Noise, generators
 
 R, S, B, WIDTH, OUT = 2, 3, 16, 8, 5
 
@@ -109,9 +110,3 @@ def test_the_heads_fork_from_one_hidden_layer():
     z.sum().backward()
     assert network.trunk.linear.weight.grad is not None
     assert network.neighbour.linear.weight.grad is None
-
-
-def test_unpacking_bits_is_numpys():
-    packed = np.random.default_rng(0).integers(0, 256, (3, 4), dtype=np.uint8)
-    expected = np.unpackbits(packed, axis=-1, bitorder="little")[:, :29].astype(bool)
-    assert (unpack(torch.from_numpy(packed), 29).numpy() == expected).all()

@@ -1,15 +1,28 @@
 """The paper's loss terms as pure functions.
 
 For a batch of directed edges (i, j), and one random node k for each, the network gives own-label
-logits z and neighbour-label logits s. All arrays have a leading replica axis R, and every function
-returns one number a replica::
+logits z and neighbour-label logits s. All arrays have a leading replica axis R, then an axis S for
+the sides i, j and, in contrastive training, k; every term is one number a replica::
 
-    z_i, s_i, z_j, s_j, z_k, s_k   (R, B, C)   logits
-    y_i, y_j, y_k                  (R, B)      labels, -1 where unknown
-    w                              (R, C)      class weights
-    α, β1, β2                      (R,)
+    z, s          (R, S, B, C)   logits
+    y             (R, S, B)      labels, -1 where unknown
+    w             (R, C)         class weights
+    α, β1, β2     (R,)
 
-LinkDist minimises   supervision + α · distillation, and CoLinkDist adds contrast.
+LinkDist minimises
+
+      CE_w(z_i, y_i) + CE_w(s_j, y_i) + CE_w(z_j, y_j) + CE_w(s_i, y_j)      supervision
+    + α [ MSE(z_i, s_j) + MSE(z_j, s_i) ]                                    distillation
+
+and CoLinkDist adds, for a k that is not likely to be linked to i or j,
+
+    + 2 CE(z_k, y_k) - β1 [ CE_w(s_k, y_i) + CE_w(s_k, y_j) ]
+                     - β2 [ CE(s_i, y_k) + CE(s_j, y_k) ]                    supervision
+    - α/2 [ MSE(p(z_i), p(s_k)) + MSE(p(z_j), p(s_k))
+          + MSE(p(z_k), p(s_i)) + MSE(p(z_k), p(s_j)) ]                      contrast
+
+So a side's label y_b teaches its own head z_b and every other side's neighbour head s_a, each with
+a factor of its own: the factors are two small tables, and all cross-entropies one gather.
 """
 
 from __future__ import annotations
@@ -18,8 +31,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-from linkdist.compilation import fused_on_gpu
 
 
 class Coefficients(NamedTuple):
@@ -75,82 +86,83 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
     return -(share * log_p).sum(-1) / torch.where(total > 0, total, 1.0)
 
 
-def supervision(
-    z_i: Tensor, s_i: Tensor, z_j: Tensor, s_j: Tensor, y_i: Tensor, y_j: Tensor, w: Tensor
-) -> Tensor:
-    """CE_w(z_i, y_i) + CE_w(s_j, y_i) + CE_w(z_j, y_j) + CE_w(s_i, y_j).
+def supervision(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
+    """All cross-entropies of the loss, each with its factor.
 
-    A node's label teaches its own head, and its neighbour's neighbour head.
+    Parameters
+    ----------
+    z, s : (R, S, B, C) tensors
+        Logits of i, j and, where S is 3, of k.
+    y : (R, S, B) tensor
+        Their labels.
+    by : Coefficients
+        β1, β2, w.
 
     Examples
     --------
-    >>> zero, label = torch.zeros(1, 2, 4), torch.tensor([[3, -1]])
-    >>> supervision(zero, zero, zero, zero, label, label, torch.ones(1, 4))
-    tensor([5.5452])
+    >>> zero, label = torch.zeros(1, 2, 1, 4), torch.tensor([[[3], [-1]]])
+    >>> supervision(zero, zero, label, Coefficients(*torch.ones(3, 1), torch.ones(1, 4)))
+    tensor([2.7726])
     """
-    return (
-        cross_entropy(z_i, y_i, w)
-        + cross_entropy(s_j, y_i, w)
-        + cross_entropy(z_j, y_j, w)
-        + cross_entropy(s_i, y_j, w)
-    )
+    R, S, B = y.shape
+    target = y.clamp(min=0)
+    share = _row_shares(y, target, by.weights)  # (R, S, B)
+    own = z.log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (R, S, B)
+    # said[:, a, b]: what side a says of its neighbour's label, read at side b's label.
+    index = target.view(R, 1, S, B, 1).expand(R, S, S, B, 1)
+    said = s.log_softmax(-1).unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
+    of_own, of_said = _factors(by, S)
+    terms = (of_own * (share * own).sum(-1)).sum(-1)
+    return -terms - (of_said * (share.unsqueeze(1) * said).sum(-1)).sum((1, 2))
 
 
-def distillation(z_i: Tensor, s_i: Tensor, z_j: Tensor, s_j: Tensor) -> Tensor:
+def _row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+    """Each row's share in its side's weighted mean; k's rows weigh alike."""
+    weight = weights.gather(1, target[:, :2].flatten(1)).view(y[:, :2].shape)
+    if y.shape[1] == 3:
+        weight = torch.cat([weight, torch.ones_like(weight[:, :1])], dim=1)
+    weight = weight * (y >= 0)
+    total = weight.sum(-1, keepdim=True)
+    return weight / torch.where(total > 0, total, 1.0)
+
+
+def _factors(by: Coefficients, S: int) -> tuple[Tensor, Tensor]:
+    """Factors of the own head's terms (S,) and of the neighbour head's (R, S, S)."""
+    zero, one = torch.zeros_like(by.beta1), torch.ones_like(by.beta1)
+    rows = [
+        [zero, one, -by.beta2],
+        [one, zero, -by.beta2],
+        [-by.beta1, -by.beta1, zero],
+    ]
+    said = torch.stack([torch.stack(row[:S], dim=-1) for row in rows[:S]], dim=1)
+    own = torch.stack([one, one, 2 * one][:S], dim=-1)
+    return own, said
+
+
+def distillation(z: Tensor, s: Tensor) -> Tensor:
     """MSE(z_i, s_j) + MSE(z_j, s_i), on logits; each side teaches the other.
 
     Examples
     --------
-    >>> one, zero = torch.ones(1, 2, 3), torch.zeros(1, 2, 3)
-    >>> distillation(one, zero, one, zero)
+    >>> distillation(torch.ones(1, 2, 5, 3), torch.zeros(1, 2, 5, 3))
     tensor([2.])
     """
-    return mse(z_i, s_j) + mse(z_j, s_i)
+    return mse(z[:, :2], s[:, :2].flip(1)).sum(-1)
 
 
-def contrast(
-    z: tuple[Tensor, Tensor, Tensor],
-    s: tuple[Tensor, Tensor, Tensor],
-    y: tuple[Tensor, Tensor, Tensor],
-    by: Coefficients,
-) -> Tensor:
-    """What CoLinkDist adds for a node k that is not likely to be linked to i or j.
-
-    - α/2 [ MSE(p(z_i), p(s_k)) + MSE(p(z_j), p(s_k)) + MSE(p(z_k), p(s_i)) + MSE(p(z_k), p(s_j)) ]
-    + 2 CE(z_k, y_k)
-    - β1 [ CE_w(s_k, y_i) + CE_w(s_k, y_j) ] - β2 [ CE(s_i, y_k) + CE(s_j, y_k) ]
-
-    Parameters
-    ----------
-    z, s : triple of (R, B, C) tensors
-        Logits of i, j, k.
-    y : triple of (R, B) tensors
-        Labels of i, j, k.
-    by : Coefficients
-        α, β1, β2, w.
+def contrast(z: Tensor, s: Tensor) -> Tensor:
+    """MSE(p(z_i), p(s_k)) + MSE(p(z_j), p(s_k)) + MSE(p(z_k), p(s_i)) + MSE(p(z_k), p(s_j)).
 
     Examples
     --------
-    >>> zero, label = torch.zeros(1, 1, 2), torch.tensor([[0]])
-    >>> half = Coefficients(*torch.full((3, 1), 0.5), torch.ones(1, 2))
-    >>> contrast((zero,) * 3, (zero,) * 3, (label,) * 3, half)
-    tensor([0.])
+    >>> z, s = torch.zeros(1, 3, 1, 2), torch.zeros(1, 3, 1, 2)
+    >>> contrast(z + torch.tensor([1e9, 0]), s)
+    tensor([1.])
     """
-    (s_i, s_j, s_k), (y_i, y_j, y_k) = s, y
-    p_z_i, p_z_j, p_z_k = (logits.softmax(-1) for logits in z)
-    p_s_i, p_s_j, p_s_k = (logits.softmax(-1) for logits in s)
-    apart = mse(p_z_i, p_s_k) + mse(p_z_j, p_s_k) + mse(p_z_k, p_s_i) + mse(p_z_k, p_s_j)
-    from_links = cross_entropy(s_k, y_i, by.weights) + cross_entropy(s_k, y_j, by.weights)
-    from_nodes = cross_entropy(s_i, y_k) + cross_entropy(s_j, y_k)
-    return (
-        2 * cross_entropy(z[2], y_k)
-        - by.alpha / 2 * apart
-        - by.beta1 * from_links
-        - by.beta2 * from_nodes
-    )
+    p, q = z.softmax(-1), s.softmax(-1)
+    return mse(p[:, :2], q[:, 2:]).sum(-1) + mse(p[:, 2:], q[:, :2]).sum(-1)
 
 
-@fused_on_gpu
 def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     """LinkDist's loss for two sides of a batch, CoLinkDist's for three.
 
@@ -174,10 +186,5 @@ def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     >>> link_loss(z, z, y, Coefficients(*torch.ones(3, 1), torch.ones(1, 2)))
     tensor([1.3863])
     """
-    zs, ss, ys = z.unbind(1), s.unbind(1), y.unbind(1)
-    (z_i, z_j), (s_i, s_j), (y_i, y_j) = zs[:2], ss[:2], ys[:2]
-    loss = supervision(z_i, s_i, z_j, s_j, y_i, y_j, by.weights)
-    loss = loss + by.alpha * distillation(z_i, s_i, z_j, s_j)
-    if len(zs) == 3:
-        loss = loss + contrast((z_i, z_j, zs[2]), (s_i, s_j, ss[2]), (y_i, y_j, ys[2]), by)
-    return loss
+    loss = supervision(z, s, y, by) + by.alpha * distillation(z, s)
+    return loss - by.alpha / 2 * contrast(z, s) if z.shape[1] == 3 else loss

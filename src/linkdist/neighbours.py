@@ -1,14 +1,15 @@
 """Sums and means over a node's neighbours.
 
-Message-passing mode and the GCN both need Σ_j x_j over the neighbours j of every node. The sum is
-a product with the sparse adjacency matrix A; links are undirected, so A is symmetric and the
-gradient is the same sum again. Each replica may have links of its own (then A is block-diagonal)
-or all share one graph.
+Message-passing mode needs Σ_j x_j or the mean over the neighbours j of every node, the GCN the
+mean of a node and its neighbours, Â x. Each is P x with a sparse matrix P made from the adjacency
+matrix A, and its gradient is Pᵀ g. Each replica may have links of its own (then P is
+block-diagonal) or all share one graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,49 +36,70 @@ class Neighbours:
     Examples
     --------
     >>> path = Neighbours([np.array([[0, 1], [1, 0], [1, 2], [2, 1]])], 3, torch.device("cpu"))
-    >>> path.sum(torch.tensor([[[1.0], [2.0], [4.0]]])).flatten()
-    tensor([2., 5., 2.])
-    >>> path.mean(torch.tensor([[[1.0], [2.0], [4.0]]])).flatten()
-    tensor([2.0000, 2.5000, 2.0000])
+    >>> x = torch.tensor([[[1.0], [2.0], [4.0]]])
+    >>> path.sum(x).flatten(), path.mean(x).flatten()
+    (tensor([2., 5., 2.]), tensor([2.0000, 2.5000, 2.0000]))
     """
 
     def __init__(self, edges: Sequence[IntArray], n: int, device: torch.device) -> None:
-        self.graphs = len(edges)
+        ones = [np.ones(len(e), dtype=np.float32) for e in edges]
         blocks = [
-            sparse.csr_matrix((np.ones(len(e), dtype=np.float32), (e[:, 0], e[:, 1])), (n, n))
-            for e in edges
+            sparse.csr_matrix((one, (e[:, 0], e[:, 1])), (n, n))
+            for one, e in zip(ones, edges, strict=True)
         ]
-        degree = np.stack([np.diff(block.indptr) for block in blocks])
-        whole = blocks[0] if len(blocks) == 1 else sparse.block_diag(blocks, format="csr")
-        self.adjacency = csr_tensor(whole, device)
-        self.degree = torch.from_numpy(degree.astype(np.float32)).to(device).unsqueeze(-1)
+        self.graphs = len(edges)
+        self.adjacency = blocks[0] if self.graphs == 1 else sparse.block_diag(blocks, format="csr")
+        self.degree = np.diff(self.adjacency.indptr).astype(np.float32)
+        self.device = device
 
     def sum(self, x: Tensor) -> Tensor:
         """Σ_j x_j over each node's neighbours, (R, n, f) → (R, n, f)."""
+        return self._propagate(x, *self._sum)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The neighbours' mean, 0 for a node without neighbours."""
+        return self._propagate(x, *self._mean)
+
+    def smooth(self, x: Tensor) -> Tensor:
+        """Â x with Â = (D + I)⁻¹ (A + I): the mean of a node and its neighbours."""
+        return self._propagate(x, *self._smooth)
+
+    @cached_property
+    def _sum(self) -> tuple[Tensor, Tensor]:
+        return self._both_ways(self.adjacency)
+
+    @cached_property
+    def _mean(self) -> tuple[Tensor, Tensor]:
+        return self._both_ways(sparse.diags(1 / self.degree.clip(min=1)) @ self.adjacency)
+
+    @cached_property
+    def _smooth(self) -> tuple[Tensor, Tensor]:
+        itself = sparse.identity(len(self.degree), dtype=np.float32)
+        return self._both_ways(sparse.diags(1 / (self.degree + 1)) @ (self.adjacency + itself))
+
+    def _both_ways(self, matrix: sparse.csr_matrix) -> tuple[Tensor, Tensor]:
+        forth = csr_tensor(sparse.csr_matrix(matrix), self.device)
+        return forth, csr_tensor(sparse.csr_matrix(matrix.T), self.device)
+
+    def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         out: Tensor
         R, n, f = x.shape
         if self.graphs == 1:
             beside = x.transpose(0, 1).reshape(n, R * f)
-            out = _Sum.apply(beside, self.adjacency)  # type: ignore[no-untyped-call]
+            out = _Product.apply(beside, forth, back)  # type: ignore[no-untyped-call]
             return out.view(n, R, f).transpose(0, 1)
-        out = _Sum.apply(x.reshape(R * n, f), self.adjacency)  # type: ignore[no-untyped-call]
+        out = _Product.apply(x.reshape(R * n, f), forth, back)  # type: ignore[no-untyped-call]
         return out.view(R, n, f)
 
-    def mean(self, x: Tensor) -> Tensor:
-        """The neighbours' mean, 0 for a node without neighbours."""
-        return self.sum(x) / self.degree.clamp(min=1)
 
-    def smooth(self, x: Tensor) -> Tensor:
-        """Â x with Â = (D + I)⁻¹ (A + I): the mean of a node and its neighbours."""
-        return (x + self.sum(x)) / (self.degree + 1)
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, adjacency: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.adjacency = adjacency
-        return adjacency @ x
+class _Product(torch.autograd.Function):
+    """P x, with the gradient Pᵀ g."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        return ctx.adjacency @ grad.contiguous(), None
+    def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.back = back
+        return forth @ x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        return ctx.back @ grad.contiguous(), None, None

@@ -23,14 +23,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from linkdist.compilation import fused_on_gpu
+from linkdist import activation
+from linkdist.activation import Affine, Running
 from linkdist.inputs import Inputs
 
 HIDDEN = 256
-SLOPE = 0.01
-EPSILON = 1e-5
 MOMENTUM = 0.1
 
 
@@ -100,66 +98,14 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, bits: Tensor | None = None, pace: Tensor | None = None) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
-        affine = (self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
+        affine = Affine(self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
         if bits is None or pace is None:
-            mean, var = self.running_mean.unsqueeze(1), self.running_var.unsqueeze(1)
-            y = activate(x, mean, var, *affine)
+            y = activation.evaluate(x, affine, self.running_mean, self.running_var)
         else:
-            y, mean, var = normalise(x, *affine, bits)
-            self._remember(mean.detach(), var.detach(), x.shape[-2], pace)
+            running = Running(self.running_mean, self.running_var, pace)
+            y = activation.train(x, affine, bits, running)
         out: Tensor = self.linear(y)
         return out
-
-    @torch.no_grad()
-    def _remember(self, mean: Tensor, var: Tensor, rows: int, pace: Tensor) -> None:
-        unbiased = var * (rows / max(rows - 1, 1))
-        # One side after the other, as if each had been a batch of its own.
-        for side in range(mean.shape[1]):
-            self.running_mean.lerp_(mean[:, side], pace)
-            self.running_var.lerp_(unbiased[:, side], pace)
-
-
-@fused_on_gpu
-def normalise(
-    x: Tensor,
-    batch_scale: Tensor,
-    batch_shift: Tensor,
-    layer_scale: Tensor,
-    layer_shift: Tensor,
-    bits: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A block without its Linear, in training; and the statistics (R, S, 1, hidden) it took."""
-    var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
-    y = activate(x, mean, var, batch_scale, batch_shift, layer_scale, layer_shift)
-    return y * unpack(bits, x.shape[-1]) * 2, mean, var
-
-
-def activate(
-    x: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    batch_scale: Tensor,
-    batch_shift: Tensor,
-    layer_scale: Tensor,
-    layer_shift: Tensor,
-) -> Tensor:
-    """BatchNorm with the given statistics, LayerNorm, LeakyReLU."""
-    x = (x - mean) * (var + EPSILON).rsqrt() * batch_scale + batch_shift
-    x = F.layer_norm(x, x.shape[-1:], eps=EPSILON) * layer_scale + layer_shift
-    return F.leaky_relu(x, SLOPE)
-
-
-def unpack(bits: Tensor, width: int) -> Tensor:
-    """Eight packed bits a byte, as booleans, lowest bit first.
-
-    Examples
-    --------
-    >>> unpack(torch.tensor([5], dtype=torch.uint8), 4)
-    tensor([ True, False,  True, False])
-    """
-    place = torch.arange(8, dtype=torch.uint8, device=bits.device)
-    single = bits.unsqueeze(-1).bitwise_right_shift(place).bitwise_and(1)
-    return single.flatten(-2)[..., :width].bool()
 
 
 class ForkedMLP(nn.Module):

@@ -47,6 +47,11 @@ class History:
     device : torch.device
         Where the logits will be.
 
+    Attributes
+    ----------
+    nodes : (R, validation + test) tensor
+        The nodes that are scored, in this order.
+
     Examples
     --------
     >>> graph = Graph.build([[1.0], [2.0]], [(0, 1)], [0, 1])
@@ -59,25 +64,29 @@ class History:
     """
 
     def __init__(self, graph: Graph, splits: Sequence[Split], device: torch.device) -> None:
-        truth = torch.from_numpy(graph.labels)
-        sets = ("validation", "test")
-        nodes = [torch.from_numpy(np.stack([getattr(s, name) for s in splits])) for name in sets]
-        self.nodes = [part.to(device) for part in nodes]  # (R, size)
-        self.truth = [truth[part].to(device) for part in nodes]
+        nodes = np.stack([np.r_[split.validation, split.test] for split in splits])
+        self.nodes = torch.from_numpy(nodes).to(device)
+        self.truth = torch.from_numpy(graph.labels[nodes]).to(device)
+        self.sizes = [len(splits[0].validation), len(splits[0].test)]
         self.records: dict[str, list[Tensor]] = {}
         self.highest: dict[str, Tensor] = {}
 
     def record(self, mode: str, scores: Tensor) -> Tensor:
-        """Score an epoch's (R, n, C) logits; (R,) booleans say whose epoch is the best so far."""
-        predicted = scores.argmax(-1)  # (R, n)
-        hits = [
-            (predicted.gather(1, nodes) == truth).double().mean(1)
-            for nodes, truth in zip(self.nodes, self.truth, strict=True)
-        ]
-        self.records.setdefault(mode, []).append(torch.stack(hits))
-        highest = self.highest.get(mode, torch.full_like(hits[0], -1))
-        self.highest[mode] = highest.maximum(hits[0])
-        return hits[0] > highest
+        """Score an epoch's logits (R, n, C); (R,) booleans say whose epoch is the best so far."""
+        return self._record(mode, scores.argmax(-1).gather(1, self.nodes))
+
+    def record_nodes(self, mode: str, scores: Tensor) -> Tensor:
+        """The same for logits of the scored nodes alone, (R, validation + test, C)."""
+        return self._record(mode, scores.argmax(-1))
+
+    def _record(self, mode: str, predicted: Tensor) -> Tensor:
+        hits = (predicted == self.truth).double().split(self.sizes, dim=1)
+        validation, test = (part.mean(1) for part in hits)
+        self.records.setdefault(mode, []).append(torch.stack([validation, test]))
+        highest = self.highest.get(mode, torch.full_like(validation, -1))
+        self.highest[mode] = highest.maximum(validation)
+        better: Tensor = validation > highest
+        return better
 
     def curve(self, mode: str) -> npt.NDArray[np.float64]:
         """Validation and test accuracies, (epochs, 2, R)."""

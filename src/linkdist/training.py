@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.compilation import fused_on_gpu
+from linkdist.activation import HAS_TRITON
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
@@ -105,13 +105,15 @@ def train_links(
     count = torch.tensor([[len(view.nodes)] for view in views], device=device)
     labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
     replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
+    sides = 3 if method == "colinkdist" else 2
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+        R, B = index.shape
+        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B)
         rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
-        if method == "colinkdist":
-            k = draws.words(index.shape[1]).remainder(count)  # (R, B)
-            rows = torch.cat([rows, nodes.gather(1, k).unsqueeze(1)], dim=1)  # (R, 3, B)
-        bits = [draws.bits(rows.shape, network.hidden) for _ in range(network.blocks)]
+        if sides == 3:
+            k = nodes.gather(1, numbers.remainder(count))  # (R, B)
+            rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, pace))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
         return link_loss(z, s, y, by)
@@ -194,20 +196,39 @@ class Draws:
         for generator, seed in zip(self.generators, self.seeds, strict=True):
             generator.manual_seed(seed + ((epoch + 1) << 32))
 
-    def words(self, count: int) -> Tensor:
-        """(R, count) whole numbers of 64 random bits."""
+    def take(
+        self, rows: Sequence[int], width: int, blocks: int, numbers: int = 0
+    ) -> tuple[list[Tensor], Tensor]:
+        """What a step needs, in one draw a replica.
+
+        Parameters
+        ----------
+        rows : (R, S, B)
+            Shape of the rows that go through the network.
+        width, blocks : int
+            Of the network.
+        numbers : int
+            How many whole numbers of 64 random bits are wanted beside.
+
+        Returns
+        -------
+        bits : list of (R, S, B, ⌈width / 8⌉) uint8 tensors
+            Packed bits for the Dropout of each block.
+        numbers : (R, numbers) tensor
+            Whole numbers.
+        """
+        R, S, B = rows
+        size = -(-width // 8)
+        words = self._words(numbers + -(-blocks * S * B * size // 8))
+        flat = words[:, numbers:].view(torch.uint8)[:, : blocks * S * B * size]
+        return list(flat.view(R, blocks, S, B, size).unbind(1)), words[:, :numbers]
+
+    def _words(self, count: int) -> Tensor:
         out = torch.empty(len(self.generators), count, dtype=torch.int64, device=self.device)
         lowest = torch.iinfo(torch.int64).min
         for row, generator in zip(out, self.generators, strict=True):
             row.random_(lowest, None, generator=generator)
         return out
-
-    def bits(self, rows: Sequence[int], width: int) -> Tensor:
-        """Random bits for rows of shape (R, S, B), packed: (R, S, B, ⌈width / 8⌉) bytes."""
-        R, S, B = rows
-        size = -(-width // 8)
-        flat = self.words(-(-S * B * size // 8)).view(torch.uint8)
-        return flat[:, : S * B * size].view(R, S, B, size)
 
     def order(self, r: int, length: int) -> Tensor:
         """A permutation of 0 .. length - 1 from replica r's stream."""
@@ -252,7 +273,8 @@ class Loop:
         steps = [-(-length // self.batch) for length in lengths]
         self.steps = max(steps)
         self.draws = Draws(seeds, self.device)
-        self.adam = Adam(list(network.parameters()))
+        adam = AdamOnCpu if self.device.type == "cpu" else Adam
+        self.adam = adam(list(network.parameters()))
         self.own_steps = torch.tensor(steps, device=self.device)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.column = torch.arange(self.batch, device=self.device)
@@ -311,7 +333,7 @@ class Adam:
         self.parameters = parameters
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
-        self.count = torch.zeros(parameters[0].shape[0], device=parameters[0].device)
+        self.count = torch.zeros(parameters[0].shape[0], 1, device=parameters[0].device)
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -321,22 +343,49 @@ class Adam:
     @torch.no_grad()
     def step(self, active: Tensor) -> None:
         """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        active = active.view(-1, 1)
         self.count += active
         t = self.count.clamp(min=1)
-        rate = (RATE * active / (1 - BETAS[0] ** t)).view(-1, 1)
-        shrink = (1 - BETAS[1] ** t).rsqrt().view(-1, 1)
+        rate = RATE * active / (1 - BETAS[0] ** t)
+        shrink = (1 - BETAS[1] ** t).rsqrt()
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
-            if p.grad is None:
-                continue
-            w, g, first, second = (x.reshape(x.shape[0], -1) for x in (p, p.grad, m, v))
-            adam_update(w, g, first, second, active.view(-1, 1), rate, shrink)
+            if p.grad is not None:
+                flat = [x.reshape(x.shape[0], -1) for x in (p, p.grad, m, v)]
+                adam_update(flat, active, rate, shrink)
 
 
-@fused_on_gpu
-def adam_update(
-    p: Tensor, g: Tensor, m: Tensor, v: Tensor, active: Tensor, rate: Tensor, shrink: Tensor
-) -> None:
-    """Adam on one parameter, (R, size), in place."""
+class AdamOnCpu:
+    """The same from PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
+        self.own = [
+            torch.optim.Adam(views, lr=RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
+            for views in self.replicas
+        ]
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for p in self.parameters:
+            p.grad = None
+
+    def step(self, active: Tensor) -> None:
+        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        for r in active.nonzero().flatten().tolist():
+            for p, view in zip(self.parameters, self.replicas[r], strict=True):
+                view.grad = None if p.grad is None else p.grad[r]
+            self.own[r].step()
+
+
+def adam_update(flat: list[Tensor], active: Tensor, rate: Tensor, shrink: Tensor) -> None:
+    """Adam on one parameter, its gradient and its two moments, each (R, size), in place."""
+    p, g, m, v = flat
+    if p.is_cuda and HAS_TRITON:
+        from linkdist import kernels
+
+        kernels.adam_update(p, g, m, v, active, rate, shrink, BETAS, ADAM_EPSILON)
+        return
     m.lerp_(g, (1 - BETAS[0]) * active)
     v.lerp_(g * g, (1 - BETAS[1]) * active)
     p.sub_(rate * m / (v.sqrt() * shrink + ADAM_EPSILON))

@@ -124,7 +124,7 @@ def train_on_nodes(
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         batch = at.gather(1, index)  # (R, B)
         rows = batch.unsqueeze(1)  # (R, 1, B)
-        bits = [draws.bits(rows.shape, network.hidden) for _ in range(network.blocks)]
+        bits, _ = draws.take(rows.shape, network.hidden, network.blocks)
         return node_loss(network(inputs, rows, Noise(bits, pace)).squeeze(1), batch)
 
     Loop(network, loss, [len(part) for part in nodes], seeds).run(epochs, after_epoch)
@@ -167,7 +167,7 @@ def train_gcn(
     R, n = seen.rows.shape
 
     def loss(_: Tensor, draws: Draws, pace: Tensor) -> Tensor:
-        bits = [draws.bits((R, 1, n), network.hidden) for _ in range(network.blocks)]
+        bits, _ = draws.take((R, 1, n), network.hidden, network.blocks)
         z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, pace))
         return cross_entropy(z, seen.labels)
 

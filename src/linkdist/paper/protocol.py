@@ -168,7 +168,8 @@ def _train_mlp(method: str, task: Task, nodes: Sequence[np.ndarray], loss: NodeL
 
     @torch.no_grad()
     def after_epoch(epoch: int) -> None:
-        task.history.record(method, network(task.inputs).squeeze(1))
+        z = network(task.inputs, task.history.nodes.unsqueeze(1))
+        task.history.record_nodes(method, z.squeeze(1))
         task.progress(epoch + 1, EPOCHS)
 
     train_on_nodes(network, task.inputs, nodes, loss, task.seeds, after_epoch)
@@ -182,7 +183,7 @@ def _train_teacher(task: Task) -> Tensor:
     graph: the published numbers come from this, and a stricter teacher is a weaker one.
     """
     graph = task.graph
-    everyone = Neighbours([graph.edges], graph.n, task.device)
+    everyone = Neighbours([graph.edges] * len(task.seeds), graph.n, task.device)
     network = GCN(graph.d, graph.C, task.seeds).to(task.device)
     taught = torch.zeros(len(task.seeds), graph.n, graph.C, device=task.device)
 

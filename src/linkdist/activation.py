@@ -1,0 +1,141 @@
+"""A block without its Linear: BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5.
+
+Written three times, since this is where a network of narrow layers spends its time: `plain` says
+what is computed; on the CPU, `native` gets it from PyTorch's own normalisation layers, one side of
+one replica at a time; on a GPU, `kernels` has it in Triton. Tests hold the three together.
+
+x is (R, S, B, width): R replicas, S sides of a batch, B rows. BatchNorm takes its statistics over
+the rows of one side of one replica, and its running statistics move one side after the other.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+SLOPE = 0.01
+EPSILON = 1e-5
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+class Affine(NamedTuple):
+    """The learnt scales and shifts of both normalisations, each (R, 1, 1, width)."""
+
+    batch_scale: Tensor
+    batch_shift: Tensor
+    layer_scale: Tensor
+    layer_shift: Tensor
+
+
+class Running(NamedTuple):
+    """BatchNorm's statistics for evaluation, each (R, 1, width), and how far a batch moves them.
+
+    Attributes
+    ----------
+    mean, var : (R, 1, width) tensor
+        Moved in place.
+    pace : (R, 1, 1) tensor
+        0 holds a replica still.
+    """
+
+    mean: Tensor
+    var: Tensor
+    pace: Tensor
+
+
+def train(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """In training, by the fastest way there is on x's device.
+
+    Parameters
+    ----------
+    x : (R, S, B, width) tensor
+        What the layer before gave.
+    affine : Affine
+        Learnt.
+    bits : (R, S, B, ⌈width / 8⌉) uint8 tensor
+        Which elements Dropout keeps, eight to a byte.
+    running : Running
+        Moved by the way.
+    """
+    if x.is_cuda and HAS_TRITON:
+        return _kernels(x, affine, bits, running)
+    return (
+        native(x, affine, bits, running)
+        if x.device.type == "cpu"
+        else plain(x, affine, bits, running)
+    )
+
+
+def evaluate(x: Tensor, affine: Affine, mean: Tensor, var: Tensor) -> Tensor:
+    """In evaluation, with running statistics (R, 1, width)."""
+    mean, var = mean.unsqueeze(1), var.unsqueeze(1)
+    if x.is_cuda and HAS_TRITON and not torch.is_grad_enabled():
+        from linkdist import kernels
+
+        return kernels.activate(x, mean, var, affine, None, SLOPE, EPSILON)
+    return _activate(x, mean, var, affine)
+
+
+def plain(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """What is computed, in so many words."""
+    var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+    _remember(mean, var, x.shape[-2], running)
+    return _activate(x, mean, var, affine) * unpack(bits, x.shape[-1]) * 2
+
+
+def native(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """By PyTorch's own layers, which read and write memory least on the CPU."""
+    keep = unpack(bits, x.shape[-1]).to(x.dtype).mul_(2)
+    sides = []
+    for r, replica in enumerate(x):
+        bs, bb, ls, lb = (part[r].flatten() for part in affine)
+        mean, var = running.mean[r, 0], running.var[r, 0]
+        pace = float(running.pace[r])
+        for s, side in enumerate(replica):
+            y = F.batch_norm(side, mean, var, bs, bb, True, pace, EPSILON)
+            y = F.layer_norm(y, y.shape[-1:], ls, lb, EPSILON)
+            sides.append(F.leaky_relu(y, SLOPE, inplace=True) * keep[r, s])
+    return torch.stack(sides).view(x.shape)
+
+
+def _kernels(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    from linkdist import kernels
+
+    y, mean, var = kernels.Normalise.apply(x, bits, SLOPE, EPSILON, *affine)  # type: ignore[no-untyped-call]
+    _remember(mean, var, x.shape[-2], running)
+    out: Tensor = y
+    return out
+
+
+def _activate(x: Tensor, mean: Tensor, var: Tensor, affine: Affine) -> Tensor:
+    """BatchNorm with the given statistics, LayerNorm, LeakyReLU."""
+    x = (x - mean) * (var + EPSILON).rsqrt() * affine.batch_scale + affine.batch_shift
+    x = F.layer_norm(x, x.shape[-1:], eps=EPSILON) * affine.layer_scale + affine.layer_shift
+    return F.leaky_relu(x, SLOPE)
+
+
+@torch.no_grad()
+def _remember(mean: Tensor, var: Tensor, rows: int, running: Running) -> None:
+    unbiased = var * (rows / max(rows - 1, 1))
+    # One side after the other, as if each had been a batch of its own.
+    for side in range(mean.shape[1]):
+        running.mean.lerp_(mean[:, side], running.pace)
+        running.var.lerp_(unbiased[:, side], running.pace)
+
+
+def unpack(bits: Tensor, width: int) -> Tensor:
+    """Eight packed bits a byte, as booleans, lowest bit first.
+
+    Examples
+    --------
+    >>> unpack(torch.tensor([5], dtype=torch.uint8), 4)
+    tensor([ True, False,  True, False])
+    """
+    place = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    single = bits.unsqueeze(-1).bitwise_right_shift(place).bitwise_and(1)
+    return single.flatten(-2)[..., :width].bool()
