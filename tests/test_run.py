@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,12 @@ KEYS = {
     *("dataset", "setting", "method", "seeds", "scores", "mean", "std", "best_epochs"),
     *("published_mean", "published_std", "seconds", "device", "precision"),
 }
+TWO = ("transductive", "full-supervised")
+SOME = ("MLP", "GCN")
+WHOLE = [
+    *("reproduce", "--datasets", "digits", "--settings", ",".join(TWO)),
+    *("--methods", ",".join(SOME), "--runs", "2", "--device", "cpu", "--out"),
+]
 DEADLINE = 60.0  # seconds that a started process gets to come to a point
 
 
@@ -163,6 +170,13 @@ def test_the_run_is_described(tmp_path, monkeypatch):
     assert set(about) == {
         *("command", "commit", "started", "machine", "versions", "not_run", "seconds_total")
     }
+
+
+def test_without_git_the_commit_is_not_known(tmp_path, monkeypatch):
+    monkeypatch.delenv("LINKDIST_COMMIT")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    reproduce(plan(tmp_path, "MLP"))
+    assert read(tmp_path / "run.json")["commit"] == "unknown"
 
 
 @pytest.mark.parametrize("method", ["LinkDist", "CoLinkDist"])
@@ -347,14 +361,14 @@ def kill_at(monkeypatch, moment):
 
 
 def test_killed_at_any_step_of_writing_it_goes_on(tmp_path, stubbed):
-    undisturbed = reproduce(plan(tmp_path / "undisturbed", "MLP", "LinkDistMLP", "LinkDist"))
+    methods = ("MLP", "LinkDistMLP", "LinkDist")
+    undisturbed = reproduce(plan(tmp_path / "undisturbed", *methods))
     for moment in range(1000):
         out = tmp_path / str(moment)
-        stubbed.clear()
         with pytest.MonkeyPatch.context() as patch:
             kill_at(patch, moment)
             try:
-                reproduce(plan(out, "MLP", "LinkDistMLP", "LinkDist"))
+                reproduce(plan(out, *methods))
             except KilledError:
                 pass
             else:
@@ -362,33 +376,26 @@ def test_killed_at_any_step_of_writing_it_goes_on(tmp_path, stubbed):
         if (out / "results.json").exists():
             found = read(out / "results.json")
             assert [r for r in undisturbed if r in found] == found
-        done = len(list((out / "cells").glob("*.json")))
-        before = len(stubbed)
-        assert reproduce(plan(out, "MLP", "LinkDistMLP", "LinkDist")) == undisturbed
-        assert len(stubbed) - before == 2 - done
+        done = count_cells(out)
+        stubbed.clear()
+        assert reproduce(plan(out, *methods)) == undisturbed
+        assert len(stubbed) == 2 - done
         assert read(out / "results.json") == undisturbed
         write_report(out)
-    # Two cells and the two files of results after each, and at the end; three steps a file.
+    # Two cells, the two files of results after each and at the end; three steps a file.
     assert moment == 3 * (2 * 3 + 2)
 
 
-SETTINGS = ("transductive", "full-supervised")
-METHODS_RUN = ("MLP", "GCN")
-WHOLE = [
-    *("reproduce", "--datasets", "digits", "--settings", ",".join(SETTINGS)),
-    *("--methods", ",".join(METHODS_RUN), "--runs", "2", "--device", "cpu", "--out"),
-]
-
-
-def start(*command):
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "LINKDIST_COMMIT": "abc1234"}
-    return subprocess.Popen(
-        [sys.executable, *map(str, command)],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def started(*command):
+    """A process of its own, which does not outlive the test."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, *map(str, command)], env=env, text=True, **pipes) as it:
+        try:
+            yield it
+        finally:
+            it.kill()
 
 
 def wait_for(process, happened):
@@ -397,12 +404,6 @@ def wait_for(process, happened):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "it never came to the point"
         time.sleep(0.005)
-
-
-def stop(process, how):
-    process.send_signal(how)
-    _, told = process.communicate(timeout=DEADLINE)
-    return process.returncode, told
 
 
 def count_cells(out):
@@ -417,7 +418,7 @@ def undisturbed(tmp_path_factory):
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         make_quick(patch.setattr)
-        records = reproduce(plan(out, *METHODS_RUN, settings=SETTINGS, runs=2))
+        records = reproduce(plan(out, *SOME, settings=TWO, runs=2))
     torch.set_num_threads(threads)
     return records
 
@@ -428,18 +429,17 @@ def undisturbed(tmp_path_factory):
         (0, signal.SIGKILL, -signal.SIGKILL),
         (1, signal.SIGKILL, -signal.SIGKILL),
         (2, signal.SIGKILL, -signal.SIGKILL),
-        (3, signal.SIGINT, 130),
+        (0, signal.SIGINT, 130),
     ],
 )
 def test_a_killed_run_goes_on_where_it_was(tmp_path, undisturbed, done, how, code):
-    process = start(__file__, done, *WHOLE, tmp_path)
-    try:
+    with started(__file__, done, *WHOLE, tmp_path) as process:
         wait_for(process, lambda: (tmp_path / "cells").exists() and count_cells(tmp_path) == done)
-        if how == signal.SIGINT:  # which an import that is still under way may not live to see
+        if how == signal.SIGINT:  # in the training, where nothing else takes it
             wait_for(process, lambda: (tmp_path / "hanging").exists())
-    finally:
-        found, told = stop(process, how)
-    assert found == code
+        process.send_signal(how)
+        _, told = process.communicate(timeout=DEADLINE)
+    assert process.returncode == code
     assert "Traceback" not in told
     if (tmp_path / "results.json").exists():
         kept = read(tmp_path / "results.json")
@@ -447,7 +447,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, undisturbed, done, how, cod
     heard = []
     watcher = Watcher()
     watcher.start = lambda *numbers: heard.append(numbers)
-    records = reproduce(plan(tmp_path, *METHODS_RUN, settings=SETTINGS, runs=2), watcher)
+    records = reproduce(plan(tmp_path, *SOME, settings=TWO, runs=2), watcher)
     assert heard == [(4, done)]
     assert timeless(records) == timeless(undisturbed)
     assert read(tmp_path / "results.json") == records
@@ -457,20 +457,18 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, undisturbed, done, how, cod
 def test_the_real_command_goes_on_where_it_was(tmp_path):
     command = ["-c", "from linkdist.cli import main; main()", *WHOLE]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = start(*command, killed)
-    try:
+    with started(*command, killed) as process:
         wait_for(process, lambda: count_cells(killed) > 0)
-    finally:
-        code, _ = stop(process, signal.SIGKILL)
-    assert code == -signal.SIGKILL
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
     assert 0 < count_cells(killed) < 4
     for out in (killed, whole):
-        process = start(*command, out)
-        _, told = process.communicate(timeout=600)
+        with started(*command, out) as process:
+            _, told = process.communicate(timeout=600)
         assert process.returncode == 0, told
-    both = [timeless(read(out / "results.json")) for out in (killed, whole)]
-    assert both[0] == both[1]
-    assert len(both[0]) == 4
+    one, other = (timeless(read(out / "results.json")) for out in (killed, whole))
+    assert one == other
+    assert len(one) == 4
 
 
 # Broken files.
@@ -584,7 +582,8 @@ def child(hang_at: int, *args: str) -> None:
         def epoch(self, done, total):
             if done == 2 and count_cells(out) == hang_at:
                 (out / "hanging").touch()
-                signal.pause()
+                while True:
+                    time.sleep(1)
 
     cli.Bars = Hanging
     sys.argv = ["linkdist", *args]

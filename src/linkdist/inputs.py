@@ -108,19 +108,17 @@ class DenseInputs(Inputs):
     def __init__(self, features: np.ndarray, device: torch.device, half: bool = False) -> None:
         self.n, self.d = features.shape
         matrix = torch.from_numpy(features).to(device)
-        self.scale: Tensor | None = None
-        if half:
-            self.scale = _row_scale(matrix)
-            matrix = (matrix / self.scale).to(torch.bfloat16)
+        self.scale = _row_scale(matrix) if half else None
+        if self.scale is not None:
+            matrix = matrix / self.scale
         if device.type == "cuda":
             matrix = F.pad(matrix, (0, -self.d % 8))
             self.precision = "bfloat16 first layer, TF32" if half else "TF32"
-        self.matrix = matrix
+        self.matrix = matrix.to(torch.bfloat16) if half else matrix
 
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
         """X[rows] W, or X W."""
         R = weight.shape[0]
-        weight = F.pad(weight, (0, 0, 0, self.matrix.shape[1] - self.d))
         if rows is not None and 2 * rows.shape[1] < self.n:
             x = self.matrix.index_select(0, rows.flatten()).view(R, -1, self.matrix.shape[1])
             scale = None if self.scale is None else self.scale[rows]
@@ -184,13 +182,16 @@ class _HalfProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
         ctx.save_for_backward(x)
-        return torch.bmm(x, weight.to(x.dtype), out_dtype=torch.float32)
+        R, d, h = ctx.shape = weight.shape
+        half = torch.zeros(R, x.shape[2], h, dtype=x.dtype, device=x.device)
+        half[:, :d] = weight
+        return torch.bmm(x, half, out_dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
         (x,) = ctx.saved_tensors
-        turned = x.transpose(1, 2)
-        return None, torch.bmm(turned, grad.to(x.dtype), out_dtype=torch.float32)
+        whole = torch.bmm(x.transpose(1, 2), grad.to(x.dtype), out_dtype=torch.float32)
+        return None, whole[:, : ctx.shape[1]]
 
 
 def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
@@ -219,7 +220,7 @@ def _apply_sparse(weight: Tensor, batches: list[_Batch]) -> Tensor:
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:
     if x.dtype == weight.dtype:
-        return torch.bmm(x, weight)
+        return torch.bmm(x, F.pad(weight, (0, 0, 0, x.shape[2] - weight.shape[1])))
     product: Tensor = _HalfProduct.apply(x, weight)  # type: ignore[no-untyped-call]
     return product
 
@@ -236,13 +237,13 @@ def _pick(whole: Tensor, rows: Tensor) -> Tensor:
     return whole.reshape(R * n, h).index_select(0, flat).view(R, -1, h)
 
 
-def _row_scale(matrix: Tensor) -> Tensor:
+def _row_scale(matrix: Tensor) -> Tensor | None:
     """A scale a row (n, 1) that leaves numbers which bfloat16 holds exactly.
 
     Counts need none; the words of a row that was scaled to sum to 1 are its largest value times 1.
     """
     if _holds_exactly(matrix):
-        return torch.ones_like(matrix[:, :1])
+        return None
     top = matrix.abs().amax(dim=1, keepdim=True)
     return torch.where(top > 0, top, 1.0)
 

@@ -174,6 +174,20 @@ def _backward_batch(
 
 
 @triton.jit
+def _random(words, keys, step, count, BLOCK: tl.constexpr):
+    """Four 32-bit words a place from Philox, keyed by replica, epoch and step."""
+    replica = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    a, b, c, d = tl.randint4x(tl.load(keys + replica) + tl.load(step), at)
+    base = words + (replica * count + at) * 4
+    mask = at < count
+    tl.store(base, a.to(tl.int32, bitcast=True), mask=mask)
+    tl.store(base + 1, b.to(tl.int32, bitcast=True), mask=mask)
+    tl.store(base + 2, c.to(tl.int32, bitcast=True), mask=mask)
+    tl.store(base + 3, d.to(tl.int32, bitcast=True), mask=mask)
+
+
+@triton.jit
 def _adam(
     p, g, m, v, active, rate, shrink, size, stride, beta1, beta2, epsilon, BLOCK: tl.constexpr
 ):
@@ -267,3 +281,11 @@ def adam_update(
     _adam[(R, triton.cdiv(size, 1024))](
         p, g, m, v, active, rate, shrink, size, g.stride(0), *betas, epsilon, BLOCK=1024
     )
+
+
+def random_words(keys: Tensor, step: Tensor, count: int) -> Tensor:
+    """(R, count) whole numbers of 64 random bits, a function of `keys` (R,) and `step` alone."""
+    R, places = keys.shape[0], -(-count // 2)
+    words = torch.empty(R, 4 * places, dtype=torch.int32, device=keys.device)
+    _random[(R, triton.cdiv(places, 1024))](words, keys, step, places, BLOCK=1024)
+    return words.view(torch.int64)[:, :count]

@@ -180,12 +180,18 @@ def _coefficients(
 
 
 class Draws:
-    """The random numbers of R replicas, each from a stream of its own."""
+    """The random numbers of R replicas, each from streams of its own, one an epoch.
+
+    On a GPU the numbers of a step are a function of replica, epoch and step, so that a recorded
+    step draws new ones at each replay.
+    """
 
     def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
         self.seeds = seeds
         self.generators = generators(seeds, device)
         self.device = device
+        self.keys = torch.zeros(len(seeds), dtype=torch.int64, device=device)
+        self.taken = torch.zeros((), dtype=torch.int64, device=device)
 
     def begin(self, epoch: int) -> None:
         """Turn to an epoch's own streams, however much was drawn in the epochs before it.
@@ -193,8 +199,16 @@ class Draws:
         A replica that held still for the others drew numbers that it did not use. And none of
         these streams is the one that the weights came from.
         """
-        for generator, seed in zip(self.generators, self.seeds, strict=True):
-            generator.manual_seed(seed + ((epoch + 1) << 32))
+        states = [
+            np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
+            for seed in self.seeds
+        ]
+        for generator, state in zip(self.generators, states, strict=True):
+            generator.manual_seed(int(state))
+        # A key leaves room for the step's number in its lowest bits.
+        keys = np.array(states, dtype=np.uint64) & ~np.uint64((1 << 24) - 1)
+        self.keys.copy_(torch.from_numpy(keys.view(np.int64)))
+        self.taken.zero_()
 
     def take(
         self, rows: Sequence[int], width: int, blocks: int, numbers: int = 0
@@ -224,6 +238,11 @@ class Draws:
         return list(flat.view(R, blocks, S, B, size).unbind(1)), words[:, :numbers]
 
     def _words(self, count: int) -> Tensor:
+        if self.device.type == "cuda" and HAS_TRITON:
+            from linkdist import kernels
+
+            self.taken += 1
+            return kernels.random_words(self.keys, self.taken, count)
         out = torch.empty(len(self.generators), count, dtype=torch.int64, device=self.device)
         lowest = torch.iinfo(torch.int64).min
         for row, generator in zip(out, self.generators, strict=True):
@@ -301,7 +320,7 @@ class Loop:
             self.order[r] = self.draws.order(r, length)[place % length]
 
     def _advance(self) -> None:
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" or not HAS_TRITON:
             self._step()
         elif self.recorded is not None:
             self.recorded.replay()
@@ -310,8 +329,6 @@ class Loop:
             self.taken += 1
         else:
             self.recorded = torch.cuda.CUDAGraph()
-            for generator in self.draws.generators:
-                self.recorded.register_generator_state(generator)
             with torch.cuda.graph(self.recorded, stream=torch.cuda.current_stream()):
                 self._step()
             self.recorded.replay()

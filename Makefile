@@ -1,0 +1,44 @@
+# make demo    train on the embedded digits, print a table, write demo/report.html
+# make test    lint, then the tests that need no GPU, no raw files and little time
+# make lint    ruff and mypy
+# make clean   remove what these made; .venv stays
+
+SEED ?= 0
+PYTHONS := python3 python3.13 python3.12 python3.11
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+# Threads that wait in a loop stall each other as soon as another program wants a core.
+OMP_WAIT_POLICY ?= passive
+export OMP_WAIT_POLICY
+
+.DEFAULT_GOAL := demo
+.PHONY: demo test lint clean
+
+demo: $(READY)
+	$(BIN)/linkdist reproduce --datasets digits --settings transductive --runs 1 --seed $(SEED) \
+	  --methods MLP,GCN,CoLinkDistMLP,CoLinkDist --out demo
+	@echo "Open demo/report.html in a browser."
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:
+	rm -rf demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@for python in $(PYTHONS); do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "$$python -m venv .venv"; exec $$python -m venv .venv; \
+	  fi; \
+	done; \
+	echo "LinkDist needs Python 3.11 or newer; none of these is: $(PYTHONS)." >&2; exit 1
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@
