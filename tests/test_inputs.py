@@ -23,7 +23,7 @@ def test_product_and_gradient_are_numpys(features, kind, rows):
     random = np.random.default_rng(1)
     weight = torch.tensor(random.normal(size=(3, 9, 4)), dtype=torch.float32, requires_grad=True)
     picked = None if rows is None else torch.from_numpy(random.integers(0, 20, (3, *rows)))
-    inputs = DenseInputs(features, CPU) if kind == "dense" else None
+    inputs = DenseInputs(torch.from_numpy(features)) if kind == "dense" else None
     inputs = inputs or SparseInputs(sparse.csr_matrix(features), CPU)
     out = inputs.project(weight, picked)
     grad = torch.randn_like(out)

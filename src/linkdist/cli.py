@@ -14,6 +14,7 @@ from linkdist.console import Bars, note, print_table, spread
 from linkdist.errors import LinkDistError, OptionError
 from linkdist.files import replace_text
 from linkdist.fitting import fit
+from linkdist.inputs import make_inputs
 from linkdist.paper.protocol import Entry, make_task, train_plain_mlp
 from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
@@ -104,7 +105,8 @@ def train(
     graph = named.load(name, data)
     with Bars() as bars:
         seeds = range(seed, seed + replicas)
-        task = make_task(graph, setting, seeds, where, data, bars.epoch)
+        inputs = make_inputs(graph.features, where)
+        task = make_task(graph, setting, seeds, inputs, data, bars.epoch)
         bars.cell("a plain MLP")
         plain = train_plain_mlp(task)
         bars.cell(method)
@@ -114,7 +116,8 @@ def train(
             setting,
             method=method,
             seeds=seeds,
-            device=device,
+            device=where.type,
+            inputs=inputs,
             progress=bars.epoch,
         )
     scores = {

@@ -17,7 +17,7 @@ from torch import Tensor
 from linkdist.errors import OptionError
 from linkdist.graph import Graph
 from linkdist.inference import FORMS, Model, logits, message_passing
-from linkdist.inputs import make_inputs
+from linkdist.inputs import Inputs, make_inputs
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
 from linkdist.scoring import History
@@ -64,6 +64,7 @@ def fit(
     seeds: Sequence[int] = (0,),
     epochs: int | None = None,
     device: str = "auto",
+    inputs: Inputs | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Train R replicas on what a setting lets them see.
@@ -84,6 +85,8 @@ def fit(
         By default floor(200 / average degree).
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
+    inputs : Inputs, optional
+        The graph's features on that device, where they are there already.
     progress : callable, optional
         Called with epochs done and epochs in all.
 
@@ -103,7 +106,7 @@ def fit(
     where = find_device(device)
     views = [observe(graph, split, setting) for split in each]
     total = epochs_for(graph.degree) if epochs is None else epochs
-    inputs = make_inputs(graph.features, where)
+    inputs = inputs or make_inputs(graph.features, where)
     neighbours = Neighbours([graph.edges], graph.n, where)
     network = ForkedMLP(graph.d, graph.C, seeds).to(where)
     alpha = coefficients(views, BETA[setting], where).alpha

@@ -39,6 +39,7 @@ class Inputs(ABC):
 
     n: int
     d: int
+    device: torch.device
     precision: str = "float32"
 
     @abstractmethod
@@ -71,8 +72,10 @@ def make_inputs(features: FeatureMatrix, device: torch.device) -> Inputs:
     kind = choose(features, device).kind
     if kind == "sparse":
         return SparseInputs(features, device)
-    dense = features if isinstance(features, np.ndarray) else features.toarray()
-    return DenseInputs(dense, device, half=kind == "half")
+    if isinstance(features, np.ndarray):
+        return DenseInputs(torch.from_numpy(features).to(device))
+    # Made dense where it will live: what travels to a GPU is the CSR matrix.
+    return DenseInputs(csr_tensor(features, device).to_dense(), half=kind == "half")
 
 
 def choose(features: FeatureMatrix, device: torch.device) -> Choice:
@@ -105,13 +108,13 @@ class DenseInputs(Inputs):
     that start at multiples of 16 bytes, and take three times as long without.
     """
 
-    def __init__(self, features: np.ndarray, device: torch.device, half: bool = False) -> None:
-        self.n, self.d = features.shape
-        matrix = torch.from_numpy(features).to(device)
+    def __init__(self, matrix: Tensor, half: bool = False) -> None:
+        self.n, self.d = matrix.shape
+        self.device = matrix.device
         self.scale = _row_scale(matrix) if half else None
         if self.scale is not None:
             matrix = matrix / self.scale
-        if device.type == "cuda":
+        if matrix.is_cuda:
             matrix = F.pad(matrix, (0, -self.d % 8))
             self.precision = "bfloat16 first layer, TF32" if half else "TF32"
         self.matrix = matrix.to(torch.bfloat16) if half else matrix

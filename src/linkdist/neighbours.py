@@ -17,7 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from linkdist.graph import IntArray
+from linkdist.graph import FloatArray, IntArray
 from linkdist.inputs import csr_tensor
 
 
@@ -42,13 +42,12 @@ class Neighbours:
     """
 
     def __init__(self, edges: Sequence[IntArray], n: int, device: torch.device) -> None:
-        ones = [np.ones(len(e), dtype=np.float32) for e in edges]
-        blocks = [
-            sparse.csr_matrix((one, (e[:, 0], e[:, 1])), (n, n))
-            for one, e in zip(ones, edges, strict=True)
-        ]
         self.graphs = len(edges)
-        self.adjacency = blocks[0] if self.graphs == 1 else sparse.block_diag(blocks, format="csr")
+        shift = np.arange(self.graphs) * n
+        joined = np.concatenate([e + first for e, first in zip(edges, shift, strict=True)])
+        ones = np.ones(len(joined), dtype=np.float32)
+        size = self.graphs * n
+        self.adjacency = sparse.csr_matrix((ones, (joined[:, 0], joined[:, 1])), (size, size))
         self.degree = np.diff(self.adjacency.indptr).astype(np.float32)
         self.device = device
 
@@ -66,20 +65,23 @@ class Neighbours:
 
     @cached_property
     def _sum(self) -> tuple[Tensor, Tensor]:
-        return self._both_ways(self.adjacency)
+        return self._both_ways(self.adjacency, np.ones_like(self.degree))
 
     @cached_property
     def _mean(self) -> tuple[Tensor, Tensor]:
-        return self._both_ways(sparse.diags(1 / self.degree.clip(min=1)) @ self.adjacency)
+        return self._both_ways(self.adjacency, 1 / self.degree.clip(min=1))
 
     @cached_property
     def _smooth(self) -> tuple[Tensor, Tensor]:
-        itself = sparse.identity(len(self.degree), dtype=np.float32)
-        return self._both_ways(sparse.diags(1 / (self.degree + 1)) @ (self.adjacency + itself))
+        itself = sparse.identity(len(self.degree), dtype=np.float32, format="csr")
+        return self._both_ways(self.adjacency + itself, 1 / (self.degree + 1))
 
-    def _both_ways(self, matrix: sparse.csr_matrix) -> tuple[Tensor, Tensor]:
-        forth = csr_tensor(sparse.csr_matrix(matrix), self.device)
-        return forth, csr_tensor(sparse.csr_matrix(matrix.T), self.device)
+    def _both_ways(self, matrix: sparse.csr_matrix, by: FloatArray) -> tuple[Tensor, Tensor]:
+        """P = diag(by) M with a symmetric M, and Pᵀ = M diag(by), which has the same places."""
+        forth, back = matrix.copy(), matrix.copy()
+        forth.data = matrix.data * np.repeat(by, np.diff(matrix.indptr))
+        back.data = matrix.data * by[matrix.indices]
+        return csr_tensor(forth, self.device), csr_tensor(back, self.device)
 
     def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         out: Tensor

@@ -149,8 +149,10 @@ class ViewGraph:
                 "Train them one by one."
             )
         edges = [np.searchsorted(view.nodes, view.edges) for view in views]
-        self.rows = torch.from_numpy(np.stack([view.nodes for view in views])).to(device)
-        self.neighbours = Neighbours(edges, sizes.pop(), device)
+        self.n = sizes.pop()
+        rows = torch.from_numpy(np.stack([view.nodes for view in views])).to(device)
+        self.rows = rows if self.n < views[0].features.shape[0] else None
+        self.neighbours = Neighbours(edges, self.n, device)
         labels = np.stack([view.labels[view.nodes] for view in views])
         self.labels = torch.from_numpy(labels).to(device)
 
@@ -164,10 +166,10 @@ def train_gcn(
     epochs: int = EPOCHS,
 ) -> None:
     """Train a GCN on its views' labels, each view in one batch."""
-    R, n = seen.rows.shape
+    R = len(seeds)
 
     def loss(_: Tensor, draws: Draws, pace: Tensor) -> Tensor:
-        bits, _ = draws.take((R, 1, n), network.hidden, network.blocks)
+        bits, _ = draws.take((R, 1, seen.n), network.hidden, network.blocks)
         z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, pace))
         return cross_entropy(z, seen.labels)
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from linkdist.fitting import Progress, fit
 from linkdist.graph import Graph
-from linkdist.inputs import Inputs, make_inputs
+from linkdist.inputs import Inputs
 from linkdist.neighbours import Neighbours
 from linkdist.paper.baselines import (
     EPOCHS,
@@ -44,24 +44,24 @@ Entry: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """A graph in a setting, its splits, and where training runs."""
+    """A graph in a setting, its splits, and its features where training runs."""
 
     graph: Graph
     setting: str
     seeds: tuple[int, ...]
     splits: tuple[Split, ...]
-    device: torch.device
+    inputs: Inputs
     progress: Progress
+
+    @property
+    def device(self) -> torch.device:
+        """Where training runs."""
+        return self.inputs.device
 
     @cached_property
     def views(self) -> list[View]:
         """What each run may see."""
         return [observe(self.graph, split, self.setting) for split in self.splits]
-
-    @cached_property
-    def inputs(self) -> Inputs:
-        """The features on the device."""
-        return make_inputs(self.graph.features, self.device)
 
     @cached_property
     def history(self) -> History:
@@ -82,7 +82,7 @@ def make_task(
     graph: Graph,
     setting: str,
     seeds: Sequence[int],
-    device: torch.device,
+    inputs: Inputs,
     data: str | Path | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Task:
@@ -91,12 +91,15 @@ def make_task(
     Examples
     --------
     >>> from linkdist.datasets import load
-    >>> task = make_task(load("digits"), "inductive", [3, 4], torch.device("cpu"))
+    >>> from linkdist.inputs import make_inputs
+    >>> graph = load("digits")
+    >>> inputs = make_inputs(graph.features, torch.device("cpu"))
+    >>> task = make_task(graph, "inductive", [3, 4], inputs)
     >>> len(task.splits), len(task.views[0].nodes)
     (2, 997)
     """
     splits = tuple(named_split(graph, setting, seed, data) for seed in seeds)
-    return Task(graph, setting, tuple(seeds), splits, device, progress)
+    return Task(graph, setting, tuple(seeds), splits, inputs, progress)
 
 
 def run_task(training: str, methods: Sequence[str], task: Task) -> list[Entry]:
@@ -148,6 +151,7 @@ def _run_links(method: str, task: Task) -> Outcome:
         method=method.lower(),
         seeds=task.seeds,
         device=task.device.type,
+        inputs=task.inputs,
         progress=task.progress,
     )
     features, mean, total = (result.history.best(mode) for mode in ("features", "mean", "sum"))

@@ -8,6 +8,7 @@ with the others.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,9 @@ import linkdist
 from linkdist.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.errors import DataError, OptionError, check_names
 from linkdist.files import replace_text
+from linkdist.fitting import Progress
 from linkdist.graph import Graph
+from linkdist.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.splits import SETTINGS
@@ -131,11 +134,14 @@ def reproduce(plan: Plan, watcher: Watcher | None = None) -> list[Entry]:
     open_cells = [cell for cell in cells if not cell.is_done()]
     watcher.start(len(cells), len(cells) - len(open_cells))
     about = _about(plan, not_run)
-    for cell in open_cells:
-        watcher.cell(cell.name)
-        records = cell.run(graphs[cell.dataset], watcher.epoch)
-        _write_results(plan.out, about, time.perf_counter() - started)
-        watcher.finished(records)
+    device = find_device(plan.device)
+    for name, of_graph in itertools.groupby(open_cells, key=lambda cell: cell.dataset):
+        inputs = make_inputs(graphs[name].features, device)
+        for cell in of_graph:
+            watcher.cell(cell.name)
+            records = cell.run(graphs[name], inputs, watcher.epoch)
+            _write_results(plan.out, about, time.perf_counter() - started)
+            watcher.finished(records)
     return _write_results(plan.out, about, time.perf_counter() - started)
 
 
@@ -171,11 +177,10 @@ class Cell:
         there = {r["method"] for r in records if r["seeds"] == self.plan.seeds}
         return set(self.methods) <= there
 
-    def run(self, graph: Graph, progress: Callable[[int, int], None]) -> list[Entry]:
+    def run(self, graph: Graph, inputs: Inputs, progress: Progress) -> list[Entry]:
         """Train, and keep the records."""
         plan = self.plan
-        device = find_device(plan.device)
-        task = make_task(graph, self.setting, plan.seeds, device, plan.data, progress)
+        task = make_task(graph, self.setting, plan.seeds, inputs, plan.data, progress)
         records = run_task(self.training, self.methods, task)
         replace_text(self.path, json.dumps(records, indent=1) + "\n")
         return records
