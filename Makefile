@@ -31,7 +31,7 @@ lint: $(READY)
 
 clean:
 	rm -rf demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
 	@for python in $(PYTHONS); do \

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from functools import partial
 from importlib.metadata import entry_points
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -287,14 +287,19 @@ REFUSED = {
     "unknown setting": ("train digits --setting inductiv", r"'inductiv' \(near: inductive"),
     "unknown device": ("train digits --device gpu", "known are auto, cpu, cuda"),
     "no replicas": ("train digits --replicas 0", "--replicas must be 1 or more.* found 0"),
-    "negative seed": ("train digits --seed -1", "--seed 0 or more; found 1 and -1"),
+    "negative seed": ("train digits --seed -1", "--seed must be 0 or more, .* found -1 and 1"),
+    "seed too large": ("train digits --seed 4294967296", r"--seed .* at most 2\*\*32; found"),
+    "seeds too large": ("train digits --seed 4294967295 --replicas 2", "with --replicas added"),
     "unwritable json": ("train digits --json {tmp}/no/x.json", r"--json|x\.json cannot"),
     "unknown sets": ("reproduce --out {out} --datasets coral,pubme", r"'coral' .*'pubme' \(near:"),
     "unknown methods": ("reproduce --out {out} --methods gcm", r"'gcm' \(near: GCN"),
     "unknown settings": ("reproduce --out {out} --settings all", "unknown setting 'all'; known"),
     "unknown device for cells": ("reproduce --out {out} --device tpu", "unknown device 'tpu'"),
     "no runs": ("reproduce --out {out} --runs 0", "--runs must be 1 or more; found 0"),
-    "negative first seed": ("reproduce --out {out} --seed -1", "--seed must be 0 or more; found"),
+    "negative first seed": (
+        "reproduce --out {out} --seed -1",
+        "--seed must be 0 or more, .* found -1",
+    ),
     "a file for a folder": (
         "reproduce --out {tmp}/file --datasets digits",
         "--out must be a folder that can be written",
@@ -363,19 +368,37 @@ def test_a_line_that_cannot_be_read_is_told_of(command, line):
     assert "Traceback" not in err
 
 
-@pytest.mark.xfail(strict=True, reason="train looks at --method and --json too late")
-@pytest.mark.parametrize("line", ["--method linkdis", "--json {tmp}/no/x.json"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("train digits --method linkdis", "train digits --setting inductiv"),
+        *("train digits --json {tmp}/no/x.json", "train digits --json {tmp}"),
+        "reproduce --out {tmp}/out --datasets digits --json {tmp}/no/x.json",
+    ],
+)
 @pytest.mark.usefixtures("quick")
 def test_mistakes_are_told_before_anything_is_trained(command, tmp_path, monkeypatch, line):
     def fail(*_, **__):
         raise AssertionError("trained")
 
     monkeypatch.setattr(cli, "train_plain_mlp", fail)
-    code, _, _ = command("train", "digits", *line.format(tmp=tmp_path).split())
+    monkeypatch.setattr(run, "run_task", fail)
+    code, _, _ = command(*line.format(tmp=tmp_path).split())
     assert code == 2
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="empty lists are taken, and the missing results told of")
+@pytest.mark.parametrize("file", ["new/out/records.json", "new/records.json"])
+@pytest.mark.usefixtures("quick")
+def test_json_may_go_into_a_folder_that_is_made(command, tmp_path, file):
+    code, _, _ = command(
+        *("reproduce", "--out", tmp_path / "new" / "out", "--datasets", "digits", "--runs", "1"),
+        *("--settings", "full-supervised", "--methods", "MLP", "--json", tmp_path / file),
+    )
+    assert code == 0
+    assert len(json.loads((tmp_path / file).read_text())) == 1
+
+
 @pytest.mark.parametrize("option", ["--datasets", "--settings", "--methods"])
 @pytest.mark.usefixtures("quick")
 def test_an_empty_list_is_refused_by_its_name(command, tmp_path, option):
@@ -417,14 +440,26 @@ def test_an_interruption_has_its_own_code(command, monkeypatch):
     break_report(monkeypatch, KeyboardInterrupt())
     code, _, err = command("report", ".")
     assert code == 128 + signal.SIGINT
-    assert "Traceback" not in err
-
-
-@pytest.mark.xfail(strict=True, reason="Typer takes the interruption and says nothing")
-def test_an_interruption_is_told(command, monkeypatch):
-    break_report(monkeypatch, KeyboardInterrupt())
-    _, _, err = command("report", ".")
     assert err == "linkdist: interrupted.\n"
+
+
+def test_an_interruption_outside_a_command_is_told_too(command, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupt)
+    assert command() == (128 + signal.SIGINT, "", "linkdist: interrupted.\n")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stream_without_the_characters_is_written_to(command, monkeypatch):
+    out, err = (TextIOWrapper(BytesIO(), encoding="ascii", newline="\n") for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    code, _, _ = command("train", "digits", "--replicas", "2")
+    out.flush()
+    assert code == 0
+    assert re.search(rb"plain MLP +\| [\d.]+ \? [\d.]+ ", out.buffer.getvalue())
 
 
 # As a process of its own.
@@ -500,7 +535,6 @@ def test_a_table_on_a_terminal_fits_it(monkeypatch):
     assert "".join(lines).count("x") == 100
 
 
-@pytest.mark.xfail(strict=True, reason="Rich takes what is in brackets for its markup")
 def test_a_table_shows_text_as_it_is(capsys):
     console.print_table("a [title]", [{"a [column]": "/data/[old]/:smile:"}])
     out = capsys.readouterr().out

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from linkdist.errors import OptionError
-from linkdist.files import replace_text
+from linkdist.files import replace_text, sweep
 
 
 def names(folder):
@@ -59,3 +59,18 @@ def test_a_folder_that_takes_no_files_is_told_of(tmp_path):
         with pytest.raises(OptionError, match=rf"notes\.md cannot be written: {found}.*Name a"):
             replace_text(path, "new")
     assert names(tmp_path) == ["file"]
+
+
+def test_what_a_kill_left_is_swept_and_nothing_else(tmp_path, monkeypatch):
+    left = tmp_path / "left"
+    left.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(left), "unlink", lambda path: None)
+        patch.setattr(type(left), "replace", lambda path, target: None)
+        replace_text(left / "notes.md", "new")
+    assert len(names(left)) == 1
+    others = ["notes.md", ".notes.md", ".notes.md.0a1b", "notes.md." + "0" * 32, "." + "0" * 32]
+    for name in others:
+        (left / name).touch()
+    sweep(left)
+    assert sorted(names(left)) == sorted(others)

@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 import torch
 
+import linkdist
 from linkdist.datasets import PAPER_DATASETS
-from linkdist.errors import DataError, LinkDistError, OptionError
+from linkdist.errors import DataError, OptionError
 from linkdist.graph import Graph
 from linkdist.paper import protocol, run
 from linkdist.paper.published import METHODS, TRAININGS
@@ -32,7 +33,7 @@ from linkdist.paper.run import Plan, Watcher, reproduce
 
 KEYS = {
     *("dataset", "setting", "method", "seeds", "scores", "mean", "std", "best_epochs"),
-    *("published_mean", "published_std", "seconds", "device", "precision"),
+    *("published_mean", "published_std", "seconds", "device", "precision", "version"),
 }
 TWO = ("transductive", "full-supervised")
 SOME = ("MLP", "GCN")
@@ -179,6 +180,26 @@ def test_without_git_the_commit_is_not_known(tmp_path, monkeypatch):
     assert read(tmp_path / "run.json")["commit"] == "unknown"
 
 
+def test_a_repository_around_the_package_is_not_its_own(tmp_path, monkeypatch):
+    def git(*args):
+        who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", tmp_path, *who, *args], check=True, capture_output=True)
+
+    source = tmp_path / "site-packages" / "run.py"
+    source.parent.mkdir()
+    source.touch()
+    git("init")
+    git("commit", "--allow-empty", "-m", "of another project")
+    monkeypatch.delenv("LINKDIST_COMMIT")
+    monkeypatch.setattr(run, "__file__", str(source))
+    assert run._commit() == "unknown"
+    git("add", ".")
+    git("commit", "-m", "now its own")
+    head = (tmp_path / ".git" / (tmp_path / ".git" / "HEAD").read_text().split()[1]).read_text()
+    assert len(run._commit()) >= 4
+    assert head.startswith(run._commit())
+
+
 @pytest.mark.parametrize("method", ["LinkDist", "CoLinkDist"])
 def test_both_modes_come_from_one_training(tmp_path, monkeypatch, method):
     asked = []
@@ -259,13 +280,44 @@ def test_a_second_method_of_a_training_is_added(tmp_path, stubbed):
     assert stubbed == ["digits full-supervised GCN"] * 2
 
 
-@pytest.mark.xfail(strict=True, reason="Cell.run writes over the training's other method")
 @pytest.mark.parametrize(("first", "second"), [("GCN", "GCN2MLP"), ("LinkDist", "LinkDistMLP")])
 def test_a_trainings_other_method_stays(tmp_path, stubbed, first, second):
     kept = reproduce(plan(tmp_path, first))
     records = reproduce(plan(tmp_path, second))
     assert [r for r in records if r["method"] == first] == kept
     assert len(records) == 2
+
+
+def test_a_record_of_another_version_is_not_done(tmp_path, stubbed, monkeypatch):
+    asked = plan(tmp_path, "MLP")
+    (old,) = reproduce(asked)
+    assert old["version"] == linkdist.__version__
+    monkeypatch.setattr(linkdist, "__version__", "99.0")
+    (new,) = reproduce(asked)
+    assert new == {**old, "version": "99.0"}
+    reproduce(asked)
+    assert stubbed == ["digits full-supervised MLP"] * 2
+
+
+def test_a_record_without_a_version_is_not_done(tmp_path, stubbed):
+    asked = plan(tmp_path, "MLP")
+    (record,) = reproduce(asked)
+    old = {key: value for key, value in record.items() if key != "version"}
+    (tmp_path / "cells" / "digits.full-supervised.MLP.json").write_text(json.dumps([old]))
+    assert reproduce(asked) == [record]
+    assert len(stubbed) == 2
+
+
+def test_a_call_that_trains_nothing_leaves_the_description(tmp_path, stubbed):
+    reproduce(plan(tmp_path, "MLP"))
+    before = (tmp_path / "run.json").read_bytes(), (tmp_path / "run.json").stat().st_mtime_ns
+    (tmp_path / "results.json").unlink()
+    reproduce(plan(tmp_path, "MLP"))
+    assert before == (
+        (tmp_path / "run.json").read_bytes(),
+        (tmp_path / "run.json").stat().st_mtime_ns,
+    )
+    assert (tmp_path / "results.json").exists()
 
 
 def test_results_of_earlier_calls_stay_in_the_papers_order(tmp_path, stubbed):
@@ -282,7 +334,6 @@ def test_results_of_earlier_calls_stay_in_the_papers_order(tmp_path, stubbed):
     assert read(tmp_path / "results.json") == records
 
 
-@pytest.mark.xfail(strict=True, reason="a setting or method named twice makes its cells twice")
 def test_a_cell_named_twice_is_trained_once(tmp_path, stubbed):
     reproduce(plan(tmp_path, "MLP", "MLP", settings=["transductive", "transductive"]))
     assert stubbed == ["digits transductive MLP"]
@@ -360,6 +411,19 @@ def kill_at(monkeypatch, moment):
     monkeypatch.setattr(Path, "unlink", lambda path: None if killed else unlink(path))
 
 
+def test_killed_in_the_first_training_it_leaves_what_was_there(tmp_path, monkeypatch):
+    def killed(*_):
+        raise KilledError
+
+    (tmp_path / "results.json").write_text("[1]")
+    (tmp_path / "run.json").write_text('{"commit": "old"}')
+    monkeypatch.setattr(run, "run_task", killed)
+    with pytest.raises(KilledError):
+        reproduce(plan(tmp_path, "MLP"))
+    assert read(tmp_path / "results.json") == [1]
+    assert read(tmp_path / "run.json") == {"commit": "old"}
+
+
 def test_killed_at_any_step_of_writing_it_goes_on(tmp_path, stubbed):
     methods = ("MLP", "LinkDistMLP", "LinkDist")
     undisturbed = reproduce(plan(tmp_path / "undisturbed", *methods))
@@ -381,9 +445,11 @@ def test_killed_at_any_step_of_writing_it_goes_on(tmp_path, stubbed):
         assert reproduce(plan(out, *methods)) == undisturbed
         assert len(stubbed) == 2 - done
         assert read(out / "results.json") == undisturbed
+        assert sorted(path.name for path in out.iterdir()) == ["cells", "results.json", "run.json"]
+        assert len(list((out / "cells").iterdir())) == 2
         write_report(out)
-    # Two cells, the two files of results after each and at the end; three steps a file.
-    assert moment == 3 * (2 * 3 + 2)
+    # Three files a cell, and at last the results again; three steps a file.
+    assert moment == 3 * (2 * 3 + 1)
 
 
 @contextmanager
@@ -441,6 +507,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, undisturbed, done, how, cod
         _, told = process.communicate(timeout=DEADLINE)
     assert process.returncode == code
     assert "Traceback" not in told
+    assert told.endswith("linkdist: interrupted.\n") == (how == signal.SIGINT)
     if (tmp_path / "results.json").exists():
         kept = read(tmp_path / "results.json")
         assert cells(kept) == [cell for cell in cells(undisturbed) if cell in cells(kept)]
@@ -483,10 +550,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_cell_is_trained_again(request, tmp_path, stubbed, what):
-    if what != "no list":
-        reason = "Cell.is_done takes the file for what it should be"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_a_broken_cell_is_trained_again(tmp_path, stubbed, what):
     first = reproduce(plan(tmp_path, "MLP", "GCN"))
     (tmp_path / "cells" / "digits.full-supervised.GCN.json").write_bytes(BROKEN[what])
     stubbed.clear()
@@ -494,22 +558,50 @@ def test_a_broken_cell_is_trained_again(request, tmp_path, stubbed, what):
     assert stubbed == ["digits full-supervised GCN"]
 
 
-@pytest.mark.xfail(strict=True, reason="_write_results takes every file for what it should be")
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_a_broken_cell_that_was_not_asked_for_is_named(tmp_path, stubbed, content):
     reproduce(plan(tmp_path, "MLP", "GCN"))
     (tmp_path / "cells" / "digits.full-supervised.GCN.json").write_bytes(content)
-    with pytest.raises(LinkDistError, match=r"digits\.full-supervised\.GCN\.json"):
-        reproduce(plan(tmp_path, "MLP"))
+    stubbed.clear()
+    with pytest.raises(DataError, match=r"digits\.full-supervised\.GCN\.json"):
+        reproduce(plan(tmp_path, "MLP", "LinkDist"))
+    assert not stubbed
 
 
-def test_a_file_that_a_kill_left_behind_is_passed_over(tmp_path, stubbed):
+def test_a_broken_cell_does_not_stop_those_before_it(tmp_path, stubbed):
+    first = reproduce(plan(tmp_path, "MLP", "GCN"))
+    for training in ("MLP", "GCN"):
+        (tmp_path / "cells" / f"digits.full-supervised.{training}.json").write_bytes(b"[{")
+    assert reproduce(plan(tmp_path, "MLP", "GCN")) == first
+
+
+def test_a_set_that_is_not_known_comes_last(tmp_path, stubbed):
+    (record,) = reproduce(plan(tmp_path, "MLP"))
+    foreign = {**record, "dataset": "another"}
+    (tmp_path / "cells" / "another.json").write_text(json.dumps([foreign]))
+    assert reproduce(plan(tmp_path, "MLP")) == [record, foreign]
+
+
+def test_a_broken_description_is_named(tmp_path, stubbed):
+    reproduce(plan(tmp_path, "MLP"))
+    (tmp_path / "run.json").write_text("{")
+    stubbed.clear()
+    with pytest.raises(DataError, match=r"run\.json must be JSON"):
+        reproduce(plan(tmp_path, "MLP", "GCN"))
+    assert not stubbed
+
+
+def test_a_file_that_a_kill_left_behind_is_swept(tmp_path, stubbed):
     asked = plan(tmp_path, "MLP")
     first = reproduce(asked)
-    for name in (".digits.full-supervised.MLP.json.0a1b", ".digits.full-supervised.GCN.json.2c3d"):
-        (tmp_path / "cells" / name).write_text("[{")
-    (tmp_path / ".results.json.4e5f").write_text("[{")
+    aside = [
+        tmp_path / "cells" / f".digits.full-supervised.GCN.json.{'0a1b' * 8}",
+        tmp_path / f".results.json.{'4e5f' * 8}",
+    ]
+    for path in aside:
+        path.write_text("[{")
     assert reproduce(asked) == first
+    assert not any(path.exists() for path in aside)
 
 
 # Which data sets, and what is refused.
@@ -536,6 +628,26 @@ def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
     assert read(tmp_path / "run.json")["not_run"] == dict.fromkeys(others, "file not available")
 
 
+def test_what_was_left_out_is_told_until_it_is_there(tmp_path, stubbed, monkeypatch):
+    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    reproduce(plan(tmp_path, "MLP", datasets=None))
+    monkeypatch.setattr(run, "load", only("cora"))
+    reproduce(plan(tmp_path, "MLP", datasets=["cora"]))
+    others = [name for name in PAPER_DATASETS if name not in ("amazon-photo", "cora")]
+    left = dict.fromkeys(others, "file not available")
+    assert read(tmp_path / "run.json")["not_run"] == left
+    # This call cannot have amazon-photo, of which there are records.
+    reproduce(plan(tmp_path, "GCN", datasets=None))
+    assert read(tmp_path / "run.json")["not_run"] == left
+
+
+def test_without_any_set_nothing_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "load", only("none"))
+    with pytest.raises(DataError, match=r"none of the paper's data sets can be had\. .*--data"):
+        reproduce(plan(tmp_path / "out", "MLP", datasets=None))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_set_that_was_named_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "load", only("amazon-photo"))
     with pytest.raises(DataError, match="cora could not be downloaded"):
@@ -550,7 +662,10 @@ def test_a_set_that_was_named_must_be_there(tmp_path, monkeypatch):
         ({"settings": ["inductiv"]}, r"unknown setting 'inductiv' \(near: inductive"),
         ({"methods": ["gnc", "mlp"]}, r"unknown method 'gnc' .*, 'mlp' \(near: MLP"),
         ({"runs": 0}, "--runs must be 1 or more; found 0"),
-        ({"seed": -1}, "--seed must be 0 or more; found -1"),
+        ({"seed": -1}, "--seed must be 0 or more, .* found -1"),
+        ({"seed": 2**32}, r"--runs added at most 2\*\*32; found 4294967296 and 10"),
+        ({"seed": 2**32 - 9}, "found 4294967287 and 10"),
+        ({"settings": []}, "--settings must name one or more"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
     ],
 )
@@ -559,6 +674,11 @@ def test_what_cannot_be_done_is_refused_first(tmp_path, stubbed, change, message
         reproduce(Plan(tmp_path / "out", **{"datasets": ["digits"], **change}))
     assert not stubbed
     assert not (tmp_path / "out").exists()
+
+
+def test_the_last_seed_can_be_had(tmp_path):
+    (record,) = reproduce(plan(tmp_path, "LinkDist", runs=2, seed=2**32 - 2))
+    assert record["seeds"] == [2**32 - 2, 2**32 - 1]
 
 
 @pytest.mark.parametrize("out", ["file", "file/below"])

@@ -152,6 +152,18 @@ def test_half_of_the_dropout_bits_are_set_in_every_place():
     assert np.abs(places - 0.5).max() < 0.05
 
 
+def test_every_epoch_draws_anew_and_not_from_the_weights_stream():
+    """PyTorch's CPU generator reads the lower half of its seed only."""
+    draws = Draws([7], CPU)
+    orders = []
+    for epoch in range(5):
+        draws.begin(epoch)
+        orders.append(tuple(draws.order(0, 50).tolist()))
+    weights = torch.Generator().manual_seed(7)
+    orders.append(tuple(torch.randperm(50, generator=weights).tolist()))
+    assert len(set(orders)) == 6
+
+
 def test_both_modes_learn_what_was_planted(planted):
     split = semi_supervised(planted, 0, 4, 20, 30)
     result = fit(planted, split, "transductive", seeds=(0, 1, 2), epochs=30, device="cpu")

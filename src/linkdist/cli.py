@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,18 +13,22 @@ import typer
 
 from linkdist import datasets as named
 from linkdist.console import Bars, note, print_table, spread
-from linkdist.errors import LinkDistError, OptionError
+from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
 from linkdist.fitting import fit
 from linkdist.inputs import make_inputs
 from linkdist.paper.protocol import Entry, make_task, train_plain_mlp
 from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
-from linkdist.paper.run import Plan
+from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scoring import Best
 from linkdist.splits import SETTINGS
+from linkdist.training import METHODS as LINK_METHODS
 from linkdist.training import find_device
+
+INTERRUPTED = 130
+"""The exit code that shells give to Ctrl-C."""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
@@ -97,10 +103,10 @@ def train(
     json_file: JsonFile = None,
 ) -> None:
     """Train on a named graph; print both modes' accuracy beside a plain MLP's."""
-    if replicas < 1 or seed < 0:
-        raise OptionError(
-            f"--replicas must be 1 or more and --seed 0 or more; found {replicas} and {seed}."
-        )
+    check_names("method", [method], LINK_METHODS)
+    check_names("setting", [setting], SETTINGS)
+    check_seeds(seed, replicas, "--replicas")
+    _check_json(json_file)
     where = find_device(device)
     graph = named.load(name, data)
     with Bars() as bars:
@@ -176,6 +182,7 @@ def reproduce(
     json_file: JsonFile = None,
 ) -> None:
     """Train the asked cells of the paper's tables; killed, it goes on where it was."""
+    _check_json(json_file, out)
     asked = None if datasets is None else _names(datasets)
     plan = Plan(out, asked, _names(settings), _names(methods), runs, seed, device, data)
     with Bars() as bars:
@@ -215,8 +222,26 @@ def _write_json(path: Path | None, value: object) -> None:
         replace_text(path, json.dumps(value, indent=1) + "\n")
 
 
+def _check_json(path: Path | None, out: Path | None = None) -> None:
+    """Refuse a file that cannot be written while no training is lost by it; `out` gets made."""
+    if path is None:
+        return
+    made = out is not None and out.resolve().is_relative_to(path.resolve().parent)
+    if path.is_dir() or not (made or os.access(path.parent, os.W_OK)):
+        rule = "must be a file in a folder that is there and that you may write to"
+        raise OptionError(f"--json {rule}; found {path}.")
+
+
+def _take_any_character() -> None:
+    """Let a stream that has no '±' show '?' for it, rather than fail after the training."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """Run the command line; a user's mistake is told in plain words, exit code 2."""
+    _take_any_character()
     try:
         app()
     except LinkDistError as error:
@@ -224,9 +249,12 @@ def main() -> None:
             raise
         print(f"linkdist: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Typer makes an exit of most interruptions, and says nothing of them.
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
         print("linkdist: interrupted.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         if "--debug" in sys.argv:
             raise

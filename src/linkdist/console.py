@@ -19,13 +19,15 @@ from rich.table import Table
 from linkdist.paper.protocol import Entry
 from linkdist.paper.run import Watcher
 
-LOG_WIDTH = 160
+LOG_WIDTH = 220
 """Columns of a table that does not go to a terminal."""
 
 
 def _console(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else LOG_WIDTH)
+    width = None if stream.isatty() else LOG_WIDTH
+    # Names and paths are shown as they are, brackets and colons too.
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
 def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -114,4 +116,4 @@ class Bars(Watcher):
         self._say(f"{dataset} is left out: {reason}")
 
     def _say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(line, soft_wrap=True)

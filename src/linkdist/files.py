@@ -2,17 +2,21 @@
 
 Text is written aside, in the same folder, and then takes its name in one step that the system
 does not divide. Whoever reads meanwhile, or comes after a process was killed, finds the old file
-or the new one, never half of either.
+or the new one, never half of either. What a kill leaves aside, `sweep` takes away.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 from linkdist.errors import OptionError
+
+ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
+"""The name of a file while it is written."""
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -55,3 +59,26 @@ def replace_text(path: Path, text: str) -> None:
     finally:
         with suppress(OSError):  # not there: renamed by now, or never made
             aside.unlink()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes that were killed while they wrote a file left in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Into which `replace_text` wrote, and into which no process is writing now.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, f".notes.md.{uuid4().hex}").touch()
+    ...     sweep(Path(folder))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    for path in folder.iterdir():
+        if ASIDE.fullmatch(path.name):
+            with suppress(OSError):  # it is in nobody's way
+                path.unlink()

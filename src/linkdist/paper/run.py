@@ -3,7 +3,8 @@
 A training's records go to a file of their own under `DIR/cells/` the moment it ends, and
 `DIR/results.json` is put together from those files. Both are written aside and renamed, so the
 command can be killed at any moment; started again, it finds the cells that are done and goes on
-with the others.
+with the others. Done is a cell whose records can be read and are of the asked seeds and of this
+version of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,12 +30,13 @@ import torch
 import linkdist
 from linkdist.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.errors import DataError, OptionError, check_names
-from linkdist.files import replace_text
+from linkdist.files import replace_text, sweep
 from linkdist.fitting import Progress
 from linkdist.graph import Graph
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
+from linkdist.paper.records import read_records, read_run
 from linkdist.splits import SETTINGS
 from linkdist.training import find_device
 
@@ -75,14 +77,39 @@ class Plan:
 
     def check(self) -> None:
         """Refuse what cannot be done, before anything is."""
+        for option in ("datasets", "settings", "methods"):
+            names = getattr(self, option)
+            if names is not None and not names:
+                raise OptionError(f"--{option} must name one or more; found none.")
         check_names("data set", self.datasets or (), DATASETS)
         check_names("setting", self.settings, SETTINGS)
         check_names("method", self.methods, METHODS)
-        if self.runs < 1:
-            raise OptionError(f"--runs must be 1 or more; found {self.runs}.")
-        if self.seed < 0:
-            raise OptionError(f"--seed must be 0 or more; found {self.seed}.")
+        check_seeds(self.seed, self.runs, "--runs")
         find_device(self.device)
+
+
+def check_seeds(seed: int, count: int, option: str) -> None:
+    """Refuse a first seed, or a number of them, by which a seed is not one of 32 bits.
+
+    Parameters
+    ----------
+    seed, count : int
+        The first seed, and how many there are from it on.
+    option : str
+        The option that gave `count`.
+
+    Examples
+    --------
+    >>> check_seeds(0, 10, "--runs")
+    >>> check_seeds(0, 0, "--runs")
+    Traceback (most recent call last):
+    linkdist.errors.OptionError: --runs must be 1 or more; found 0.
+    """
+    if count < 1:
+        raise OptionError(f"{option} must be 1 or more; found {count}.")
+    if not 0 <= seed <= 2**32 - count:
+        rule = f"must be 0 or more, and with {option} added at most 2**32"
+        raise OptionError(f"--seed {rule}; found {seed} and {count}.")
 
 
 class Watcher:
@@ -123,26 +150,24 @@ def reproduce(plan: Plan, watcher: Watcher | None = None) -> list[Entry]:
     plan.check()
     started = time.perf_counter()
     graphs, not_run = _load_all(plan, watcher)
-    _make_folder(plan.out / "cells")
-    cells = [
-        Cell(plan, name, setting, training)
-        for name in graphs
-        for setting in plan.settings
-        for training, methods in TRAININGS.items()
-        if set(methods) & set(plan.methods)
-    ]
-    open_cells = [cell for cell in cells if not cell.is_done()]
-    watcher.start(len(cells), len(cells) - len(open_cells))
-    about = _about(plan, not_run)
+    _make_folder(plan.out)
+    cells = _cells(plan, graphs)
+    todo = [cell for cell in cells if not cell.is_done()]
+    there = {*graphs, *(record["dataset"] for record in _read_all(plan.out, todo))}
+    about = _about(plan, _left_out(plan.out, not_run, there))
+    watcher.start(len(cells), len(cells) - len(todo))
     device = find_device(plan.device)
-    for name, of_graph in itertools.groupby(open_cells, key=lambda cell: cell.dataset):
+    for name, of_graph in itertools.groupby(todo, key=lambda cell: cell.dataset):
         inputs = make_inputs(graphs[name].features, device)
         for cell in of_graph:
             watcher.cell(cell.name)
-            records = cell.run(graphs[name], inputs, watcher.epoch)
-            _write_results(plan.out, about, time.perf_counter() - started)
-            watcher.finished(records)
-    return _write_results(plan.out, about, time.perf_counter() - started)
+            new = cell.train(graphs[name], inputs, watcher.epoch)
+            # Before the records: a kill between the two must not leave these undescribed.
+            _write_run(plan.out, about, started)
+            cell.keep(new)
+            _write_results(plan.out, todo)
+            watcher.finished(new)
+    return _write_results(plan.out, todo)
 
 
 @dataclass(frozen=True)
@@ -171,25 +196,44 @@ class Cell:
 
     def is_done(self) -> bool:
         """Whether the records of all asked methods and runs are there."""
-        if not self.path.exists():
-            return False
-        records = json.loads(self.path.read_text())
-        there = {r["method"] for r in records if r["seeds"] == self.plan.seeds}
-        return set(self.methods) <= there
+        ours = [r for r in self._kept() if r.get("version") == linkdist.__version__]
+        return set(self.methods) <= {record["method"] for record in ours}
 
-    def run(self, graph: Graph, inputs: Inputs, progress: Progress) -> list[Entry]:
-        """Train, and keep the records."""
+    def train(self, graph: Graph, inputs: Inputs, progress: Progress) -> list[Entry]:
+        """Train, and give the records of the asked methods."""
         plan = self.plan
         task = make_task(graph, self.setting, plan.seeds, inputs, plan.data, progress)
-        records = run_task(self.training, self.methods, task)
-        replace_text(self.path, json.dumps(records, indent=1) + "\n")
-        return records
+        version = {"version": linkdist.__version__}
+        return [r | version for r in run_task(self.training, self.methods, task)]
+
+    def keep(self, records: list[Entry]) -> None:
+        """Write the records, beside those of the training's other method."""
+        others = [r for r in self._kept() if r["method"] not in self.methods]
+        _write_json(self.path, others + records)
+
+    def _kept(self) -> list[Entry]:
+        """The records of the asked seeds; a broken file has none, and is written anew."""
+        try:
+            records = _read_cell(self.path)
+        except DataError:
+            return []
+        return [r for r in records if r.get("seeds") == self.plan.seeds]
+
+
+def _cells(plan: Plan, graphs: Collection[str]) -> list[Cell]:
+    return [
+        Cell(plan, name, setting, training)
+        for name in graphs
+        for setting in dict.fromkeys(plan.settings)
+        for training, methods in TRAININGS.items()
+        if set(methods) & set(plan.methods)
+    ]
 
 
 def _load_all(plan: Plan, watcher: Watcher) -> tuple[dict[str, Graph], dict[str, str]]:
     """The graphs; where none was named, those that cannot be had are left out with a reason."""
     if plan.datasets is not None:
-        return {name: load(name, plan.data) for name in plan.datasets}, {}
+        return {name: load(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
     graphs, not_run = {}, {}
     for name in PAPER_DATASETS:
         try:
@@ -197,26 +241,65 @@ def _load_all(plan: Plan, watcher: Watcher) -> tuple[dict[str, Graph], dict[str,
         except DataError as error:
             watcher.skipped(name, str(error))
             not_run[name] = "file not available"
+    if not graphs:
+        advice = "Name the folder that holds their raw files with --data."
+        raise DataError(f"none of the paper's data sets can be had. {advice}")
     return graphs, not_run
 
 
-def _make_folder(path: Path) -> None:
+def _make_folder(out: Path) -> None:
+    cells = out / "cells"
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        cells.mkdir(parents=True, exist_ok=True)
+        sweep(out)
+        sweep(cells)
     except OSError as error:
         raise OptionError(
-            f"--out must be a folder that can be written; {path.parent} cannot ({error.strerror})."
+            f"--out must be a folder that can be written; {out} cannot ({error.strerror})."
         ) from error
 
 
-def _write_results(out: Path, about: dict[str, Any], seconds: float) -> list[Entry]:
-    order = {name: i for i, name in enumerate((*DATASETS, *SETTINGS, *METHODS))}
-    records = [r for path in (out / "cells").glob("*.json") for r in json.loads(path.read_text())]
-    records.sort(key=lambda r: [order[r[key]] for key in ("setting", "dataset", "method")])
-    replace_text(out / "results.json", json.dumps(records, indent=1) + "\n")
-    about = {**about, "seconds_total": round(seconds, 1)}
-    replace_text(out / "run.json", json.dumps(about, indent=1) + "\n")
+def _read_cell(path: Path) -> list[Entry]:
+    """A cell's records as they were written; a DataError says all that is wrong with them."""
+    read_records(path)
+    records: list[Entry] = json.loads(path.read_text("utf-8"))
     return records
+
+
+def _read_all(out: Path, todo: Collection[Cell]) -> list[Entry]:
+    """What all files hold, in the paper's order; only one yet to be written may be broken."""
+    records: list[Entry] = []
+    for path in (out / "cells").glob("*.json"):
+        try:
+            records += _read_cell(path)
+        except DataError as error:
+            if path not in {cell.path for cell in todo}:
+                raise DataError(f"{error} Ask for that cell too, or remove the file.") from error
+    order = {name: i for i, name in enumerate((*DATASETS, *SETTINGS, *METHODS))}
+    keys = ("setting", "dataset", "method")
+    records.sort(key=lambda r: [order.get(r[key], len(order)) for key in keys])
+    return records
+
+
+def _write_results(out: Path, todo: Collection[Cell]) -> list[Entry]:
+    records = _read_all(out, todo)
+    _write_json(out / "results.json", records)
+    return records
+
+
+def _write_run(out: Path, about: dict[str, Any], started: float) -> None:
+    seconds = round(time.perf_counter() - started, 1)
+    _write_json(out / "run.json", {**about, "seconds_total": seconds})
+
+
+def _write_json(path: Path, value: object) -> None:
+    replace_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def _left_out(out: Path, not_run: dict[str, str], there: Collection[str]) -> dict[str, str]:
+    """Why data sets are missing, by this call and earlier ones; not of those that are there."""
+    reasons = {**read_run(out / "run.json").not_run, **not_run}
+    return {name: reason for name, reason in reasons.items() if name not in there}
 
 
 def _about(plan: Plan, not_run: dict[str, str]) -> dict[str, Any]:
@@ -246,8 +329,13 @@ def _commit() -> str:
     named = os.environ.get("LINKDIST_COMMIT")
     if named:
         return named
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    source = Path(__file__)
+    git = ["git", "-C", str(source.parent)]
+    # A repository may lie around an installed package too; its commit says nothing of this code.
+    is_ours = [*git, "ls-files", "--error-unmatch", source.name]
     try:
+        subprocess.run(is_ours, capture_output=True, check=True)
+        asked = [*git, "describe", "--always", "--dirty"]
         answer = subprocess.run(asked, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
