@@ -98,8 +98,17 @@ def train_links(
     torch.Size([1])
     """
     check_names("method", [method], METHODS)
-    device = network.first.weight.device
-    by = coefficients(views, beta, device)
+    by = coefficients(views, beta, inputs.device)
+    loss = loss_on_links(network, inputs, views, by, method)
+    Loop(network, loss, [len(view.edges) for view in views], seeds, batch).run(epochs, after_epoch)
+    return by
+
+
+def loss_on_links(
+    network: ForkedMLP, inputs: Inputs, views: Sequence[View], by: Coefficients, method: str
+) -> Loss:
+    """The loss of a batch of edges, as `Loop` wants it."""
+    device = inputs.device
     edges = padded([view.edges for view in views], device)  # (R, e, 2)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
     count = torch.tensor([[len(view.nodes)] for view in views], device=device)
@@ -118,9 +127,7 @@ def train_links(
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
         return link_loss(z, s, y, by)
 
-    loop = Loop(network, loss, [len(view.edges) for view in views], seeds, batch)
-    loop.run(epochs, after_epoch)
-    return by
+    return loss
 
 
 def epochs_for(degree: float) -> int:
@@ -304,14 +311,20 @@ class Loop:
 
     def run(self, epochs: int, after_epoch: AfterEpoch | None = None) -> None:
         """Train for some epochs, with a look at the result after each."""
-        with _gpu_manners(self.device):
+        with manners(self.device):
             for epoch in range(epochs):
-                self.draws.begin(epoch)
-                self._shuffle()
-                for _ in range(self.steps):
-                    self._advance()
+                for _ in self.epoch(epoch):
+                    pass
                 if after_epoch is not None:
                     after_epoch(epoch)
+
+    def epoch(self, epoch: int) -> Iterator[int]:
+        """Take an epoch's steps one by one, inside `manners`; gives each step's number."""
+        self.draws.begin(epoch)
+        self._shuffle()
+        for step in range(self.steps):
+            self._advance()
+            yield step
 
     def _shuffle(self) -> None:
         self.done.zero_()
@@ -440,7 +453,7 @@ def find_device(name: str) -> torch.device:
 
 
 @contextlib.contextmanager
-def _gpu_manners(device: torch.device) -> Iterator[None]:
+def manners(device: torch.device) -> Iterator[None]:
     """On a GPU: a stream of one's own, which recording needs, and products in TF32."""
     if device.type != "cuda":
         yield

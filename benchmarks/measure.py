@@ -1,0 +1,79 @@
+"""What every benchmark shares: fair timing, the machine in words, results as JSON and table."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def machine():
+    """What this machine is, without saying where."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].split(":")[1].strip() if names else cpu
+    return {
+        "cpu": f"{cpu}, {os.cpu_count()} cores, {torch.get_num_threads()} threads used",
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def commit():
+    """The commit that is measured."""
+    named = os.environ.get("LINKDIST_COMMIT")
+    asked = ["git", "describe", "--always", "--dirty"]
+    return named or subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def interleaved(ways, repeats, warm_up=2):
+    """Median seconds of each way, measured in turn, so that a busy moment hits all alike.
+
+    `ways` maps a name to a function without arguments.
+    """
+    times = {name: [] for name in ways}
+    for turn in range(warm_up + repeats):
+        for name, way in ways.items():
+            started = time.perf_counter()
+            way()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            if turn >= warm_up:
+                times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def write(name, command, rows):
+    """Leave rows of a benchmark as JSON and as a Markdown table."""
+    RESULTS.mkdir(exist_ok=True)
+    about = {
+        "command": command,
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+    }
+    whole = json.dumps({**about, "rows": rows}, indent=1, ensure_ascii=False)
+    (RESULTS / f"{name}.json").write_text(whole + "\n")
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [
+        f"`{command}` at {about['commit']}, {about['date']}; {about['machine']['cpu']}; "
+        f"GPU: {about['machine']['gpu']}; PyTorch {about['machine']['torch']}.",
+        "",
+        f"| {' | '.join(columns)} |",
+        f"|{' --- |' * len(columns)}",
+        *(f"| {' | '.join(str(row.get(c, '')) for c in columns)} |" for row in rows),
+    ]
+    table = "\n".join(lines) + "\n"
+    (RESULTS / f"{name}.md").write_text(table)
+    print(table)
