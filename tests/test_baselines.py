@@ -20,7 +20,7 @@ def numpy_block(block, x, r):
     x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + EPSILON)
     x = x * part["layer_scale"] + part["layer_shift"]
     x = np.where(x > 0, x, SLOPE * x)
-    return x @ block.linear.weight[r].detach().numpy() + part.get("linear.bias", 0)
+    return x @ block.linear.weight[r].detach().numpy().T + part.get("linear.bias", 0)
 
 
 def test_a_gcn_against_dense_matrices(planted):

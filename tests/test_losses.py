@@ -96,7 +96,8 @@ def test_supervision(batch, sides):
             e + pushed_from_labels(z[r], s[r], y[r], *c[1:, r], w[r])
             for r, e in enumerate(expected)
         ]
-    got = supervision(zt[:, :sides], st[:, :sides], yt[:, :sides], by)
+    log_z, log_s = zt[:, :sides].log_softmax(-1), st[:, :sides].log_softmax(-1)
+    got = supervision(log_z, log_s, yt[:, :sides], by)
     np.testing.assert_allclose(got, expected)
 
 
@@ -116,13 +117,15 @@ def test_distillation_teaches_both_sides():
 def test_contrast(batch):
     z, s, *_ = batch
     zt, st, *_ = tensors(batch)
-    np.testing.assert_allclose(contrast(zt, st), [apart(z[r], s[r]) for r in range(R)])
+    np.testing.assert_allclose(
+        contrast(zt.softmax(-1), st.softmax(-1)), [apart(z[r], s[r]) for r in range(R)]
+    )
 
 
 def test_a_batch_without_labels_gives_no_supervision_and_no_nan(batch):
     zt, st, yt, by = tensors(batch)
     zt.requires_grad_()
-    loss = supervision(zt, st, torch.full_like(yt, -1), by)
+    loss = supervision(zt.log_softmax(-1), st.log_softmax(-1), torch.full_like(yt, -1), by)
     loss.sum().backward()
     assert (loss == 0).all()
     assert (zt.grad == 0).all()

@@ -31,7 +31,7 @@ def pytorch_block(block, r):
         layers[0].bias.copy_(block.batch_shift[r].flatten())
         layers[1].weight.copy_(block.layer_scale[r].flatten())
         layers[1].bias.copy_(block.layer_shift[r].flatten())
-        layers[4].weight.copy_(block.linear.weight[r].T)
+        layers[4].weight.copy_(block.linear.weight[r])
         layers[4].bias.copy_(block.linear.bias[r].flatten())
     return layers
 

@@ -15,7 +15,7 @@ SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
     *("errors", "files", "graph", "datasets", "splits"),
-    *("kernels", "activation", "inputs", "network", "folding", "losses", "training"),
+    *("kept", "kernels", "activation", "inputs", "network", "folding", "losses", "training"),
     *("neighbours", "inference", "scoring", "fitting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),

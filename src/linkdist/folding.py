@@ -38,9 +38,11 @@ class Folded(nn.Module):
         super().__init__()
         trunk, own = network.trunk, network.own
         self.first = nn.ParameterList(_fold(network.first.weight, trunk))
-        self.second = nn.ParameterList(_fold(trunk.linear.weight, own))
+        self.second = nn.ParameterList(_fold(trunk.linear.weight.transpose(1, 2), own))
         assert own.linear.bias is not None
-        self.third = nn.ParameterList([own.linear.weight.detach(), own.linear.bias.detach()])
+        self.third = nn.ParameterList(
+            [own.linear.weight.detach().transpose(1, 2), own.linear.bias.detach()]
+        )
         self.norms = nn.ParameterList(
             part.detach().squeeze(1)
             for b in (trunk, own)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,9 +146,13 @@ class SparseInputs(Inputs):
         R = weight.shape[0]
         if rows is None or self.device.type != "cpu":
             # Picking CSR rows on a GPU would wait for the host; multiplying all does not.
-            whole = _apply_sparse(weight, [self._whole] * R)
+            whole = self._times(weight, [self._whole] * R)
             return whole if rows is None else _pick(whole, rows)
-        return _apply_sparse(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
+        return self._times(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
+
+    def _times(self, weight: Tensor, batches: list[_Batch]) -> Tensor:
+        out: Tensor = _SparseProduct.apply(weight, batches)  # type: ignore[no-untyped-call]
+        return out
 
 
 class _Batch:
@@ -165,18 +170,26 @@ class _Batch:
 
 
 class _SparseProduct(torch.autograd.Function):
-    """X_b W for one replica; the gradient of W is X_bᵀ G."""
+    """X_b W, each replica's own rows; the gradient of W is X_bᵀ G."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, batch: _Batch) -> Tensor:  # noqa: ANN401
-        ctx.batch = batch
-        return F.embedding_bag(
-            batch.columns, weight, batch.starts, mode="sum", per_sample_weights=batch.values
+    def forward(ctx: Any, weight: Tensor, batches: list[_Batch]) -> Tensor:  # noqa: ANN401
+        ctx.batches = batches
+        return _side_by_side(
+            F.embedding_bag(b.columns, w, b.starts, mode="sum", per_sample_weights=b.values)
+            for w, b in zip(weight, batches, strict=True)
         )
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
-        return ctx.batch.transpose() @ grad, None
+        pairs = zip(ctx.batches, grad, strict=True)
+        return _side_by_side(batch.transpose() @ g for batch, g in pairs), None
+
+
+def _side_by_side(replicas: Iterable[Tensor]) -> Tensor:
+    """Stacked; a single one as it is, since a copy of the first layer's gradient is not free."""
+    parts = list(replicas)
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 
 class _HalfProduct(torch.autograd.Function):
@@ -214,11 +227,6 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
         return torch.sparse_csr_tensor(
             starts, columns, values, size=matrix.shape, check_invariants=False
         )
-
-
-def _apply_sparse(weight: Tensor, batches: list[_Batch]) -> Tensor:
-    pairs = zip(weight, batches, strict=True)
-    return torch.stack([_SparseProduct.apply(w, b) for w, b in pairs])  # type: ignore[no-untyped-call]
 
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:

@@ -86,13 +86,13 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
     return -(share * log_p).sum(-1) / torch.where(total > 0, total, 1.0)
 
 
-def supervision(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
+def supervision(log_z: Tensor, log_s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     """All cross-entropies of the loss, each with its factor.
 
     Parameters
     ----------
-    z, s : (R, S, B, C) tensors
-        Logits of i, j and, where S is 3, of k.
+    log_z, log_s : (R, S, B, C) tensors
+        Log-probabilities of i, j and, where S is 3, of k.
     y : (R, S, B) tensor
         Their labels.
     by : Coefficients
@@ -100,17 +100,17 @@ def supervision(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
 
     Examples
     --------
-    >>> zero, label = torch.zeros(1, 2, 1, 4), torch.tensor([[[3], [-1]]])
-    >>> supervision(zero, zero, label, Coefficients(*torch.ones(3, 1), torch.ones(1, 4)))
+    >>> log_p, label = torch.zeros(1, 2, 1, 4).log_softmax(-1), torch.tensor([[[3], [-1]]])
+    >>> supervision(log_p, log_p, label, Coefficients(*torch.ones(3, 1), torch.ones(1, 4)))
     tensor([2.7726])
     """
     R, S, B = y.shape
     target = y.clamp(min=0)
     share = _row_shares(y, target, by.weights)  # (R, S, B)
-    own = z.log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (R, S, B)
+    own = log_z.gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (R, S, B)
     # said[:, a, b]: what side a says of its neighbour's label, read at side b's label.
     index = target.view(R, 1, S, B, 1).expand(R, S, S, B, 1)
-    said = s.log_softmax(-1).unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
+    said = log_s.unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
     of_own, of_said = _factors(by, S)
     terms = (of_own * (share * own).sum(-1)).sum(-1)
     return -terms - (of_said * (share.unsqueeze(1) * said).sum(-1)).sum((1, 2))
@@ -150,16 +150,14 @@ def distillation(z: Tensor, s: Tensor) -> Tensor:
     return mse(z[:, :2], s[:, :2].flip(1)).sum(-1)
 
 
-def contrast(z: Tensor, s: Tensor) -> Tensor:
-    """MSE(p(z_i), p(s_k)) + MSE(p(z_j), p(s_k)) + MSE(p(z_k), p(s_i)) + MSE(p(z_k), p(s_j)).
+def contrast(p: Tensor, q: Tensor) -> Tensor:
+    """MSE(p_i, q_k) + MSE(p_j, q_k) + MSE(p_k, q_i) + MSE(p_k, q_j), p = p(z) and q = p(s).
 
     Examples
     --------
-    >>> z, s = torch.zeros(1, 3, 1, 2), torch.zeros(1, 3, 1, 2)
-    >>> contrast(z + torch.tensor([1e9, 0]), s)
-    tensor([1.])
+    >>> contrast(torch.ones(1, 3, 1, 2), torch.zeros(1, 3, 1, 2))
+    tensor([4.])
     """
-    p, q = z.softmax(-1), s.softmax(-1)
     return mse(p[:, :2], q[:, 2:]).sum(-1) + mse(p[:, 2:], q[:, :2]).sum(-1)
 
 
@@ -186,5 +184,8 @@ def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     >>> link_loss(z, z, y, Coefficients(*torch.ones(3, 1), torch.ones(1, 2)))
     tensor([1.3863])
     """
-    loss = supervision(z, s, y, by) + by.alpha * distillation(z, s)
-    return loss - by.alpha / 2 * contrast(z, s) if z.shape[1] == 3 else loss
+    log_z, log_s = z.log_softmax(-1), s.log_softmax(-1)
+    loss = supervision(log_z, log_s, y, by) + by.alpha * distillation(z, s)
+    if z.shape[1] == 3:
+        loss = loss - by.alpha / 2 * contrast(log_z.exp(), log_s.exp())
+    return loss

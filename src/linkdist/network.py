@@ -47,34 +47,50 @@ class Noise(NamedTuple):
     pace: Tensor
 
 
-class Linear(nn.Module):
-    """x W + b, a matrix a replica, drawn as PyTorch draws its own.
+class First(nn.Module):
+    """X W, a matrix (d, hidden) a replica, drawn as PyTorch draws its own.
 
-    Where a block comes next there is no b: BatchNorm would take it out again, and Adam, which
-    knows no small gradients, would walk it at random on rounding errors.
+    There is no bias, here and wherever a block comes next: BatchNorm would take it out again, and
+    Adam, which knows no small gradients, would walk it at random on rounding errors.
     """
 
+    def __init__(self, d: int, hidden: int, random: Sequence[torch.Generator]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(len(random), d, hidden))
+        _draw(self, 1 / math.sqrt(d), random)
+
+    def forward(self, inputs: Inputs, rows: Tensor | None = None) -> Tensor:
+        """X[rows] W (R, S, B, hidden) for rows (R, S, B); of all nodes (R, 1, n, hidden)."""
+        flat = None if rows is None else rows.flatten(1)
+        x = inputs.project(self.weight, flat)
+        return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
+
+
+class Linear(nn.Module):
+    """x Wᵀ + b with W (R, fan_out, fan_in), drawn as PyTorch draws its own."""
+
     def __init__(
-        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool = True
+        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool
     ) -> None:
         super().__init__()
         R = len(random)
-        self.weight = nn.Parameter(torch.empty(R, fan_in, fan_out))
+        self.weight = nn.Parameter(torch.empty(R, fan_out, fan_in))
         self.bias = nn.Parameter(torch.empty(R, 1, fan_out)) if bias else None
-        bound = 1 / math.sqrt(fan_in)
-        with torch.no_grad():
-            for part in self.parameters():
-                for row, generator in zip(part, random, strict=True):
-                    row.uniform_(-bound, bound, generator=generator)
+        _draw(self, 1 / math.sqrt(fan_in), random)
 
     def forward(self, x: Tensor) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
-        flat = x.flatten(1, 2)
-        if self.bias is None:
-            y = torch.bmm(flat, self.weight)
-        else:
-            y = torch.baddbmm(self.bias, flat, self.weight)
+        flat, turned = x.flatten(1, 2), self.weight.transpose(1, 2)
+        y = torch.bmm(flat, turned)
+        y = y if self.bias is None else y.add_(self.bias)
         return y.view(*x.shape[:3], -1)
+
+
+@torch.no_grad()
+def _draw(layer: nn.Module, bound: float, random: Sequence[torch.Generator]) -> None:
+    for part in layer.parameters():
+        for row, generator in zip(part, random, strict=True):
+            row.uniform_(-bound, bound, generator=generator)
 
 
 class Block(nn.Module):
@@ -134,7 +150,7 @@ class ForkedMLP(nn.Module):
         super().__init__()
         random = generators(seeds)
         self.hidden = hidden
-        self.first = Linear(d, hidden, random, bias=False)
+        self.first = First(d, hidden, random)
         self.trunk = Block(hidden, hidden, random, bias=False)
         self.own = Block(hidden, C, random)
         self.neighbour = Block(hidden, C, random)
@@ -146,16 +162,9 @@ class ForkedMLP(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logits z and s of the nodes that `rows` (R, S, B) names, or of all nodes."""
         bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
-        x = first_layer(self.first, inputs, rows)  # (R, S, B, hidden)
+        x = self.first(inputs, rows)  # (R, S, B, hidden)
         h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
         return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
-
-
-def first_layer(linear: Linear, inputs: Inputs, rows: Tensor | None) -> Tensor:
-    """X[rows] W, with the sides of `rows` (R, S, B) kept as an axis."""
-    flat = None if rows is None else rows.flatten(1)
-    x = inputs.project(linear.weight, flat)
-    return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
 
 
 def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:

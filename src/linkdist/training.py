@@ -30,6 +30,7 @@ from linkdist.activation import HAS_TRITON
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
+from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients, link_loss
 from linkdist.network import MOMENTUM, ForkedMLP, Noise, generators
 from linkdist.splits import View
@@ -454,9 +455,14 @@ def find_device(name: str) -> torch.device:
 
 @contextlib.contextmanager
 def manners(device: torch.device) -> Iterator[None]:
-    """On a GPU: a stream of one's own, which recording needs, and products in TF32."""
-    if device.type != "cuda":
-        yield
+    """What training wants of the process, for as long as it lasts.
+
+    On a GPU: a stream of one's own, which recording needs, and products in TF32. On the CPU:
+    memory that is freed is kept, since each step asks for the same again.
+    """
+    if device.type == "cpu":
+        with kept_memory():
+            yield
         return
     precision = torch.get_float32_matmul_precision()
     stream = torch.cuda.Stream()

@@ -22,7 +22,7 @@ from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.losses import cross_entropy
 from linkdist.neighbours import Neighbours
-from linkdist.network import HIDDEN, Block, Linear, Noise, first_layer, generators
+from linkdist.network import HIDDEN, Block, First, Noise, generators
 from linkdist.splits import View
 from linkdist.training import AfterEpoch, Draws, Loop, padded
 
@@ -46,7 +46,7 @@ class MLP(nn.Module):
         super().__init__()
         random = generators(seeds)
         self.hidden = hidden
-        self.first = Linear(d, hidden, random, bias=False)
+        self.first = First(d, hidden, random)
         self.second = Block(hidden, hidden, random, bias=False)
         self.third = Block(hidden, C, random)
 
@@ -55,7 +55,7 @@ class MLP(nn.Module):
     ) -> Tensor:
         """Logits of the nodes that `rows` (R, S, B) names, or of all nodes."""
         bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
-        x = self.second(first_layer(self.first, inputs, rows), bits[0], pace)
+        x = self.second(self.first(inputs, rows), bits[0], pace)
         z: Tensor = self.third(x, bits[1], pace)
         return z
 
