@@ -200,8 +200,9 @@ def _names(text: str) -> list[str]:
 def _overview(records: list[Entry]) -> dict[str, list[dict[str, str]]]:
     """A table a setting: methods down, data sets across, ours beside the published."""
     tables: dict[str, dict[str, dict[str, str]]] = {}
+    beside = " (published)" if any(record["published_mean"] for record in records) else ""
     for record in records:
-        rows = tables.setdefault(f"{record['setting']}: test accuracy (published)", {})
+        rows = tables.setdefault(f"{record['setting']}: test accuracy{beside}", {})
         row = rows.setdefault(record["method"], {"": record["method"]})
         known = record["published_mean"]
         row[record["dataset"]] = spread(record["scores"]) + (f" ({known:.2f})" if known else "")
