@@ -1,6 +1,7 @@
 # make demo    train on the embedded digits, print a table, write demo/report.html
 # make test    lint, then the tests that need no GPU, no raw files and little time
 # make lint    ruff and mypy
+# make bench   measure: training, prediction, growth; results in benchmarks/results
 # make clean   remove what these made; .venv stays
 
 SEED ?= 0
@@ -14,7 +15,7 @@ OMP_WAIT_POLICY ?= passive
 export OMP_WAIT_POLICY
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: $(READY)
 	$(BIN)/linkdist reproduce --datasets digits --settings transductive --runs 1 --seed $(SEED) \
@@ -28,6 +29,12 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/prediction.py
+	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

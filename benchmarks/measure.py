@@ -37,20 +37,22 @@ def commit():
     return named or subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def interleaved(ways, repeats, warm_up=2):
+def interleaved(ways, repeats, warm_up=2, burst=1):
     """Median seconds of each way, measured in turn, so that a busy moment hits all alike.
 
-    `ways` maps a name to a function without arguments.
+    `ways` maps a name to a function without arguments. A turn calls it `burst` times, for what is
+    so short that another way's traces in the cache would be most of its time.
     """
     times = {name: [] for name in ways}
     for turn in range(warm_up + repeats):
         for name, way in ways.items():
             started = time.perf_counter()
-            way()
+            for _ in range(burst):
+                way()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             if turn >= warm_up:
-                times[name].append(time.perf_counter() - started)
+                times[name].append((time.perf_counter() - started) / burst)
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -4,7 +4,7 @@ The rivals are PyTorch Geometric's own layers on full neighbourhoods: a GraphSAG
 on coauthor-physics the paper's GCN of three. They fetch a batch's neighbourhood by look-ups in a
 CSR array, which touches just the links of the nodes in question; the time of fetching counts, since
 prediction cannot do without. All are 256 wide. Weights are as drawn: time does not depend on them.
-Side by side in one process, a batch of each in turn, medians.
+Side by side in one process, a batch of each in turn (single nodes in bursts of thirty), medians.
 """
 
 import itertools
@@ -125,10 +125,11 @@ def rows_of(name, store, d, C, rivals):
     random = np.random.default_rng(0)
     timed = ways(store, d, C, rivals)
     for size in BATCHES:
-        repeats = 200 if size == 1 else 30 if size == 64 else 5
-        draw = iter([random.choice(store.n, size, replace=False) for _ in range(9 * repeats)])
+        repeats, burst = {1: (15, 30), 64: (15, 1), 4096: (3, 1)}[size]
+        batches = [random.choice(store.n, size, replace=False) for _ in range(4096 // size + 40)]
+        draw = itertools.cycle(batches)
         calls = {way: (lambda f=f, d=draw: f(next(d))) for way, f in timed.items()}
-        seconds = interleaved(calls, repeats)
+        seconds = interleaved(calls, repeats, burst=burst)
         fastest = min(seconds["MLP, PyTorch"], seconds["MLP, ONNX Runtime"])
         for way, value in seconds.items():
             yield {
