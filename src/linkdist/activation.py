@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -97,7 +96,7 @@ def native(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
 
 
 class _Native(torch.autograd.Function):
-    """Each side of each replica through native_batch_norm and native_layer_norm and back.
+    """native_batch_norm on each side of a replica, native_layer_norm on its sides together.
 
     By hand rather than by autograd, so that the sides share one output and one gradient: putting
     them together afterwards took a tenth of a step.
@@ -105,35 +104,46 @@ class _Native(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bits: Tensor, running: Running, *parts: Tensor) -> Tensor:  # noqa: ANN401
-        affine = [part.flatten(1) for part in parts]  # each (R, width)
-        keep = _keep(bits, x.shape[-1])
+        ctx.x, ctx.keep = x, _keep(bits, x.shape[-1])
+        ctx.affine = [part.flatten(1) for part in parts]  # each (R, width)
+        ctx.replicas = []
         out = torch.empty_like(x)
-        ctx.sides, ctx.x, ctx.keep, ctx.affine = {}, x, keep, affine
-        for r, s in itertools.product(range(x.shape[0]), range(x.shape[1])):
-            bs, bb, ls, lb = (part[r] for part in affine)
-            mean, var, pace = running.mean[r, 0], running.var[r, 0], float(running.pace[r])
-            y, *batch = torch.native_batch_norm(x[r, s], bs, bb, mean, var, True, pace, EPSILON)
+        for r, (bs, bb, ls, lb) in enumerate(zip(*ctx.affine, strict=True)):
+            y = torch.empty_like(x[r])
+            moments = [torch.empty_like(x[r, :, 0]) for _ in range(2)]  # (S, width)
+            settings = (
+                running.mean[r, 0],
+                running.var[r, 0],
+                True,
+                float(running.pace[r]),
+                EPSILON,
+            )
+            for s, side in enumerate(x[r]):
+                into = {"out": y[s], "save_mean": moments[0][s], "save_invstd": moments[1][s]}
+                torch.ops.aten.native_batch_norm.out(side, bs, bb, *settings, **into)
             t, *layer = torch.native_layer_norm(y, y.shape[-1:], ls, lb, EPSILON)
-            torch.mul(F.leaky_relu(t, SLOPE), keep[r, s], out=out[r, s])
-            ctx.sides[r, s] = (y, batch, t, layer)
+            torch.mul(F.leaky_relu(t, SLOPE), ctx.keep[r], out=out[r])
+            ctx.replicas.append((y, moments, t, layer))
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         back = torch.ops.aten
         dx = torch.empty_like(ctx.x)
-        d_affine = [torch.zeros_like(part) for part in ctx.affine]
-        for (r, s), (y, batch, t, layer) in ctx.sides.items():
+        d_affine = [torch.zeros_like(part) for part in ctx.affine]  # of bs, bb, ls, lb
+        for r, (y, moments, t, layer) in enumerate(ctx.replicas):
             bs, _, ls, lb = (part[r] for part in ctx.affine)
-            dt = back.leaky_relu_backward(grad[r, s] * ctx.keep[r, s], t, SLOPE, False)
-            dy, d_ls, d_lb = back.native_layer_norm_backward(
+            dt = back.leaky_relu_backward(grad[r] * ctx.keep[r], t, SLOPE, False)
+            dy, d_affine[2][r], d_affine[3][r] = back.native_layer_norm_backward(
                 dt, y, y.shape[-1:], *layer, ls, lb, [True] * 3
             )
-            dx[r, s], d_bs, d_bb = back.native_batch_norm_backward(
-                dy, ctx.x[r, s], bs, None, None, *batch, True, EPSILON, [True] * 3
-            )
-            for total, part in zip(d_affine, (d_bs, d_bb, d_ls, d_lb), strict=True):
-                total[r] += part
+            for s, d in enumerate(dy):
+                saved = (moment[s] for moment in moments)
+                dx[r, s], d_bs, d_bb = back.native_batch_norm_backward(
+                    d, ctx.x[r, s], bs, None, None, *saved, True, EPSILON, [True] * 3
+                )
+                d_affine[0][r] += d_bs
+                d_affine[1][r] += d_bb
         return dx, None, None, *(part[:, None, None] for part in d_affine)
 
 
