@@ -70,18 +70,19 @@ def measured(links, replicas, device):
 
 
 def draw(rows, path):
-    """Time a link and peak memory, on doubly logarithmic axes."""
+    """Time a link and peak memory, against links and against replicas."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 6), constrained_layout=True)
     for row, (key, fixed) in zip(axes, (("links", "replicas"), ("replicas", "links")), strict=True):
         for axis, what in zip(row, ("µs a link", "peak MB"), strict=True):
+            low = min(r[fixed] for r in rows)
             for device in dict.fromkeys(r["device"] for r in rows):
-                low = min(r[fixed] for r in rows)
                 some = [r for r in rows if r["device"] == device and r[fixed] == low]
                 points = sorted((r[key], r[what]) for r in some)
                 axis.plot(*zip(*points, strict=True), marker="o", label=device)
-            axis.set(xscale="log", xlabel=key, ylabel=what, ylim=(0, None))
+            top = 1.15 * max(r[what] for r in rows if r[fixed] == low)
+            axis.set(xscale="log", xlabel=key, ylabel=what, ylim=(0, top))
             axis.grid(alpha=0.3)
             axis.legend(frameon=False)
     figure.savefig(path)

@@ -4,6 +4,7 @@ import torch
 from scipy import sparse
 
 from linkdist import Graph, from_features, inference, with_links
+from linkdist.errors import GraphError
 from linkdist.inference import Model, logits, message_passing
 from linkdist.inputs import make_inputs
 from linkdist.neighbours import Neighbours
@@ -80,3 +81,27 @@ def test_probabilities_are_the_replicas_mean(graph):
     neighbours = Neighbours([graph.edges], graph.n, CPU)
     expected = message_passing(z, s, neighbours, model.alpha).softmax(-1).mean(0)
     np.testing.assert_allclose(with_links(model, graph.features, graph.links), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (np.ones((10, 4)), "must have 5 columns, as in training; found 4"),
+        (np.full((10, 5), np.nan), "50 are NaN or infinite"),
+        (np.ones(5), "must be a table"),
+    ],
+)
+def test_features_that_do_not_fit_the_model_are_refused(graph, features, words):
+    model = Model(ForkedMLP(graph.d, graph.C, [0], hidden=8), torch.ones(1), graph.classes)
+    with pytest.raises(GraphError, match=words):
+        from_features(model, features)
+    with pytest.raises(GraphError, match=words):
+        with_links(model, features, graph.links)
+
+
+def test_any_numbers_will_do_for_features(graph):
+    model = Model(ForkedMLP(graph.d, graph.C, [0], hidden=8), torch.ones(1), graph.classes)
+    whole = np.arange(50).reshape(10, 5)
+    expected = from_features(model, whole.astype(np.float32))
+    for features in (whole, whole.tolist(), sparse.coo_array(whole)):
+        np.testing.assert_allclose(from_features(model, features), expected, atol=1e-6)

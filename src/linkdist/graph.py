@@ -91,7 +91,7 @@ class Graph:
         >>> graph.edges.tolist()
         [[0, 1], [1, 0], [2, 2]]
         """
-        x = _feature_matrix(features)
+        x = _as_matrix(features)
         pairs = np.asarray(edges)
         y = np.asarray(labels)
         if pairs.size == 0:
@@ -135,7 +135,27 @@ class Graph:
         return len(self.edges) / self.n
 
 
-def _feature_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
+def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMatrix:
+    """Check nodes' features for a model of d features and bring them into its form.
+
+    Examples
+    --------
+    >>> as_features([[1, 2], [3, 4]], d=2).dtype
+    dtype('float32')
+    >>> as_features([[1, 2, 3]], d=2)
+    Traceback (most recent call last):
+    linkdist.errors.GraphError: features must have 2 columns, as in training; found 3.
+    """
+    x = _as_matrix(features)
+    problems = _feature_problems(x)
+    if x.ndim == 2 and x.shape[1] != d:
+        problems.append(f"features must have {d} columns, as in training; found {x.shape[1]}.")
+    if problems:
+        raise GraphError(" ".join(problems))
+    return x
+
+
+def _as_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
     if sparse.issparse(features):
         matrix = sparse.csr_matrix(features, dtype=np.float32)
         matrix.sum_duplicates()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from linkdist.errors import check_names
-from linkdist.graph import FeatureMatrix, FloatArray, Graph, IntArray
+from linkdist.graph import UNKNOWN, FeatureMatrix, FloatArray, Graph, IntArray, as_features
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
@@ -47,6 +47,11 @@ class Model:
     alpha: Tensor
     classes: tuple[str, ...]
 
+    @property
+    def d(self) -> int:
+        """Number of features of a node."""
+        return self.network.first.weight.shape[1]
+
 
 def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
     """Class probabilities from features alone, the mean over replicas.
@@ -69,7 +74,8 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
     >>> from_features(model, np.zeros((5, 2), dtype=np.float32)).shape
     (5, 3)
     """
-    z, _ = logits(model.network, make_inputs(features, model.alpha.device))
+    x = as_features(features, model.d)
+    z, _ = logits(model.network, make_inputs(x, model.alpha.device))
     return _mean_probability(z)
 
 
@@ -96,7 +102,8 @@ def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatA
     >>> with_links(model, np.eye(2, dtype=np.float32), np.array([[0, 1]])).shape
     (2, 3)
     """
-    graph = Graph.build(features, links, np.full(features.shape[0], -1), model.classes)
+    x = as_features(features, model.d)
+    graph = Graph.build(x, links, np.full(x.shape[0], UNKNOWN), model.classes)
     device = model.alpha.device
     z, s = logits(model.network, make_inputs(graph.features, device))
     neighbours = Neighbours([graph.edges], graph.n, device)
