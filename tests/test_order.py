@@ -14,8 +14,9 @@ import linkdist
 SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
-    *("errors", "files", "graph", "datasets", "splits"),
-    *("kept", "kernels", "activation", "inputs", "network", "folding", "losses", "training"),
+    *("errors", "files", "graph", "pickles", "datasets", "splits"),
+    *("kept", "kernels", "activation", "inputs", "network", "folding"),
+    *("losses", "draws", "adam", "training"),
     *("neighbours", "inference", "scoring", "fitting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),

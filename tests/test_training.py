@@ -4,14 +4,13 @@ import torch
 from scipy import sparse
 
 from linkdist import Graph, Split, fit, observe
+from linkdist.adam import Adam, AdamOnCpu
+from linkdist.draws import Draws
 from linkdist.errors import DeviceError, GraphError, OptionError
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
 from linkdist.splits import semi_supervised
 from linkdist.training import (
-    Adam,
-    AdamOnCpu,
-    Draws,
     Loop,
     coefficients,
     epochs_for,

@@ -9,12 +9,10 @@ PyTorch Geometric user already has. They are looked for
 
 what is in neither is downloaded into the cache folder, whole and checked or not at all.
 
-Two things are done so that a file can be trusted. The planetoid files are pickles, which can name
-any function for Python to call: here a name is admitted only if these files need it, and what
-stands behind it is a record that keeps its arguments, so that nothing a file says is ever run.
-And once read, a set must have the paper's counts and, by a digest over its arrays, the very
-content that the paper's numbers rest on; the digest is of arrays rather than of files because the
-same arrays are passed around in more than one encoding.
+Two things are done so that a file can be trusted. The planetoid files are pickles, and `pickles`
+reads them without running anything they say. And once read, a set must have the paper's counts and,
+by a digest over its arrays, the very content that the paper's numbers rest on; the digest is of
+arrays rather than of files because the same arrays are passed around in more than one encoding.
 
 Values stay as stored. Only the three planetoid sets have their rows scaled to sum to 1.
 """
@@ -23,17 +21,14 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import io
 import os
-import pickle
 import tempfile
 import urllib.request
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +39,7 @@ from sklearn.datasets import load_digits
 
 from linkdist.errors import DataError, OptionError, check_names
 from linkdist.graph import FeatureMatrix, FloatArray, Graph, IntArray
-
-AnyArray: TypeAlias = npt.NDArray[Any]
+from linkdist.pickles import checked_csr, unpickle
 
 _PICKLES = ("x", "y", "tx", "ty", "allx", "ally", "graph")
 _NPZ_PARTS = ("data", "indices", "indptr", "shape")
@@ -475,17 +469,6 @@ def _digest(graph: Graph) -> str:
     return total.hexdigest()
 
 
-def _csr(
-    data: AnyArray, indices: AnyArray, indptr: AnyArray, shape: Sequence[int]
-) -> sparse.csr_matrix:
-    rows, columns = (int(size) for size in shape)
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=(rows, columns), copy=True)
-    matrix.check_format(full_check=True)  # or else SciPy may walk past the ends of the arrays
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
-
-
 def _rows_to_one(x: FeatureMatrix) -> sparse.csr_matrix:
     """Scale rows to sum to 1; an all-zero row stores nothing and so stays."""
     x = sparse.csr_matrix(x)
@@ -500,8 +483,8 @@ def _read_npz(info: DatasetInfo, folder: Path) -> Graph:
         # NumPy leaves a file that is no archive open. Only the keys below are read: published
         # files hold object arrays as well.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
-            links = _csr(*(raw[f"adj_{part}"] for part in _NPZ_PARTS)).tocoo()
-            features = _csr(*(raw[f"attr_{part}"] for part in _NPZ_PARTS))
+            links = checked_csr(*(raw[f"adj_{part}"] for part in _NPZ_PARTS)).tocoo()
+            features = checked_csr(*(raw[f"attr_{part}"] for part in _NPZ_PARTS))
             labels = raw["labels"]
         edges = np.stack([links.row, links.col], axis=1)
         return Graph.build(features, edges, labels, name=info.name)
@@ -543,65 +526,6 @@ def _test_index(info: DatasetInfo, folder: Path) -> IntArray:
         return np.array([int(line) for line in path.read_text("ascii").split()], dtype=np.int64)
 
 
-# Pickles, without running what they say.
-
-
-class _Record:
-    """Stands for an object named in a pickle: keeps what it was given, does nothing."""
-
-    parts: tuple[Any, ...] = ()
-    state: Any = None
-
-    def __init__(self, *parts: object) -> None:
-        self.parts = parts
-
-    def __setstate__(self, state: object) -> None:
-        self.state = state
-
-
-class _Dtype(_Record):
-    def revive(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = np.dtype(f"{self.state[1]}{self.parts[0]}")
-        if dtype.kind not in "biuf":
-            raise ValueError(f"arrays must hold plain numbers; found {dtype}")
-        return dtype
-
-
-class _Array(_Record):
-    def revive(self) -> AnyArray:
-        _, shape, dtype, fortran, values = self.state
-        # Python 2 wrote bytes as text, which latin1 gives back one for one.
-        raw = values.encode("latin1") if isinstance(values, str) else values
-        return np.frombuffer(raw, dtype.revive()).reshape(shape, order="F" if fortran else "C")
-
-
-class _Csr(_Record):
-    def revive(self) -> sparse.csr_matrix:
-        data, indices, indptr = (self.state[key].revive() for key in _NPZ_PARTS[:3])
-        return _csr(data, indices, indptr, self.state["_shape"])
-
-
-_ADMITTED: dict[tuple[str, str], type] = {
-    ("numpy", "dtype"): _Dtype,
-    ("numpy", "ndarray"): _Array,
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("scipy.sparse.csr", "csr_matrix"): _Csr,
-    ("scipy.sparse._csr", "csr_matrix"): _Csr,
-    ("collections", "defaultdict"): defaultdict,
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
-}
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type:
-        if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(f"it asks for {f'{module}.{name}'!r}, which has no place")
-        return _ADMITTED[module, name]
-
-
 def _unpickle(info: DatasetInfo, path: Path) -> Any:  # noqa: ANN401
     with _reading(info, path):
-        thing = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-        return thing.revive() if isinstance(thing, (_Array, _Csr)) else thing
+        return unpickle(path.read_bytes())

@@ -27,19 +27,18 @@ import torch
 from torch import Tensor, nn
 
 from linkdist.activation import HAS_TRITON
+from linkdist.adam import Adam, AdamOnCpu
+from linkdist.draws import Draws
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients, link_loss
-from linkdist.network import MOMENTUM, ForkedMLP, Noise, generators
+from linkdist.network import MOMENTUM, ForkedMLP, Noise
 from linkdist.splits import View
 
 METHODS = ("linkdist", "colinkdist")
 BATCH = 1024
-RATE = 0.01
-BETAS = (0.9, 0.999)
-ADAM_EPSILON = 1e-8
 VISITS = 200
 """How often training visits a node: epochs = floor(200 / average degree)."""
 
@@ -187,81 +186,6 @@ def _coefficients(
     return 1 - r_e, beta1, beta2, weights * view.C / weights.sum()
 
 
-class Draws:
-    """The random numbers of R replicas, each from streams of its own, one an epoch.
-
-    On a GPU the numbers of a step are a function of replica, epoch and step, so that a recorded
-    step draws new ones at each replay.
-    """
-
-    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
-        self.seeds = seeds
-        self.generators = generators(seeds, device)
-        self.device = device
-        self.keys = torch.zeros(len(seeds), dtype=torch.int64, device=device)
-        self.taken = torch.zeros((), dtype=torch.int64, device=device)
-
-    def begin(self, epoch: int) -> None:
-        """Turn to an epoch's own streams, however much was drawn in the epochs before it.
-
-        A replica that held still for the others drew numbers that it did not use. And none of
-        these streams is the one that the weights came from.
-        """
-        states = [
-            np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
-            for seed in self.seeds
-        ]
-        for generator, state in zip(self.generators, states, strict=True):
-            generator.manual_seed(int(state))
-        # A key leaves room for the step's number in its lowest bits.
-        keys = np.array(states, dtype=np.uint64) & ~np.uint64((1 << 24) - 1)
-        self.keys.copy_(torch.from_numpy(keys.view(np.int64)))
-        self.taken.zero_()
-
-    def take(
-        self, rows: Sequence[int], width: int, blocks: int, numbers: int = 0
-    ) -> tuple[list[Tensor], Tensor]:
-        """What a step needs, in one draw a replica.
-
-        Parameters
-        ----------
-        rows : (R, S, B)
-            Shape of the rows that go through the network.
-        width, blocks : int
-            Of the network.
-        numbers : int
-            How many whole numbers of 64 random bits are wanted beside.
-
-        Returns
-        -------
-        bits : list of (R, S, B, ⌈width / 8⌉) uint8 tensors
-            Packed bits for the Dropout of each block.
-        numbers : (R, numbers) tensor
-            Whole numbers.
-        """
-        R, S, B = rows
-        size = -(-width // 8)
-        words = self._words(numbers + -(-blocks * S * B * size // 8))
-        flat = words[:, numbers:].view(torch.uint8)[:, : blocks * S * B * size]
-        return list(flat.view(R, blocks, S, B, size).unbind(1)), words[:, :numbers]
-
-    def _words(self, count: int) -> Tensor:
-        if self.device.type == "cuda" and HAS_TRITON:
-            from linkdist import kernels
-
-            self.taken += 1
-            return kernels.random_words(self.keys, self.taken, count)
-        out = torch.empty(len(self.generators), count, dtype=torch.int64, device=self.device)
-        lowest = torch.iinfo(torch.int64).min
-        for row, generator in zip(out, self.generators, strict=True):
-            row.random_(lowest, None, generator=generator)
-        return out
-
-    def order(self, r: int, length: int) -> Tensor:
-        """A permutation of 0 .. length - 1 from replica r's stream."""
-        return torch.randperm(length, generator=self.generators[r], device=self.device)
-
-
 Loss: TypeAlias = Callable[[Tensor, Draws, Tensor], Tensor]
 
 
@@ -355,71 +279,6 @@ class Loop:
         self.loss(index, self.draws, pace).sum().backward()
         self.adam.step(active)
         self.done += 1
-
-
-class Adam:
-    """Adam for R replicas, of which a step moves only the active ones."""
-
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
-        self.first = [torch.zeros_like(p) for p in parameters]
-        self.second = [torch.zeros_like(p) for p in parameters]
-        self.count = torch.zeros(parameters[0].shape[0], 1, device=parameters[0].device)
-
-    def clear(self) -> None:
-        """Forget the gradients."""
-        for p in self.parameters:
-            p.grad = None
-
-    @torch.no_grad()
-    def step(self, active: Tensor) -> None:
-        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
-        active = active.view(-1, 1)
-        self.count += active
-        t = self.count.clamp(min=1)
-        rate = RATE * active / (1 - BETAS[0] ** t)
-        shrink = (1 - BETAS[1] ** t).rsqrt()
-        for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
-            if p.grad is not None:
-                flat = [x.reshape(x.shape[0], -1) for x in (p, p.grad, m, v)]
-                adam_update(flat, active, rate, shrink)
-
-
-class AdamOnCpu:
-    """The same from PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
-
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
-        self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
-        self.own = [
-            torch.optim.Adam(views, lr=RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
-            for views in self.replicas
-        ]
-
-    def clear(self) -> None:
-        """Forget the gradients."""
-        for p in self.parameters:
-            p.grad = None
-
-    def step(self, active: Tensor) -> None:
-        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
-        for r in active.nonzero().flatten().tolist():
-            for p, view in zip(self.parameters, self.replicas[r], strict=True):
-                view.grad = None if p.grad is None else p.grad[r]
-            self.own[r].step()
-
-
-def adam_update(flat: list[Tensor], active: Tensor, rate: Tensor, shrink: Tensor) -> None:
-    """Adam on one parameter, its gradient and its two moments, each (R, size), in place."""
-    p, g, m, v = flat
-    if p.is_cuda and HAS_TRITON:
-        from linkdist import kernels
-
-        kernels.adam_update(p, g, m, v, active, rate, shrink, BETAS, ADAM_EPSILON)
-        return
-    m.lerp_(g, (1 - BETAS[0]) * active)
-    v.lerp_(g * g, (1 - BETAS[1]) * active)
-    p.sub_(rate * m / (v.sqrt() * shrink + ADAM_EPSILON))
 
 
 def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from linkdist.draws import Draws
 from linkdist.errors import GraphError
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
@@ -24,7 +25,7 @@ from linkdist.losses import cross_entropy
 from linkdist.neighbours import Neighbours
 from linkdist.network import HIDDEN, Block, First, Noise, generators
 from linkdist.splits import View
-from linkdist.training import AfterEpoch, Draws, Loop, padded
+from linkdist.training import AfterEpoch, Loop, padded
 
 EPOCHS = 200
 

@@ -1,0 +1,81 @@
+"""Adam for R replicas, of which a step moves only the active ones.
+
+A replica whose epoch is over holds still while the others go on: its weights, its moments and its
+count of steps stay as they are.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from linkdist.activation import HAS_TRITON
+
+RATE = 0.01
+BETAS = (0.9, 0.999)
+ADAM_EPSILON = 1e-8
+
+
+class Adam:
+    """Adam for R replicas, of which a step moves only the active ones."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.first = [torch.zeros_like(p) for p in parameters]
+        self.second = [torch.zeros_like(p) for p in parameters]
+        self.count = torch.zeros(parameters[0].shape[0], 1, device=parameters[0].device)
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for p in self.parameters:
+            p.grad = None
+
+    @torch.no_grad()
+    def step(self, active: Tensor) -> None:
+        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        active = active.view(-1, 1)
+        self.count += active
+        t = self.count.clamp(min=1)
+        rate = RATE * active / (1 - BETAS[0] ** t)
+        shrink = (1 - BETAS[1] ** t).rsqrt()
+        for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
+            if p.grad is not None:
+                flat = [x.reshape(x.shape[0], -1) for x in (p, p.grad, m, v)]
+                adam_update(flat, active, rate, shrink)
+
+
+class AdamOnCpu:
+    """The same from PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
+        self.own = [
+            torch.optim.Adam(views, lr=RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
+            for views in self.replicas
+        ]
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for p in self.parameters:
+            p.grad = None
+
+    def step(self, active: Tensor) -> None:
+        """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        for r in active.nonzero().flatten().tolist():
+            for p, view in zip(self.parameters, self.replicas[r], strict=True):
+                view.grad = None if p.grad is None else p.grad[r]
+            self.own[r].step()
+
+
+def adam_update(flat: list[Tensor], active: Tensor, rate: Tensor, shrink: Tensor) -> None:
+    """Adam on one parameter, its gradient and its two moments, each (R, size), in place."""
+    p, g, m, v = flat
+    if p.is_cuda and HAS_TRITON:
+        from linkdist import kernels
+
+        kernels.adam_update(p, g, m, v, active, rate, shrink, BETAS, ADAM_EPSILON)
+        return
+    m.lerp_(g, (1 - BETAS[0]) * active)
+    v.lerp_(g * g, (1 - BETAS[1]) * active)
+    p.sub_(rate * m / (v.sqrt() * shrink + ADAM_EPSILON))
