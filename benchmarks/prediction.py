@@ -5,6 +5,10 @@ on coauthor-physics the paper's GCN of three. They fetch a batch's neighbourhood
 CSR array, which touches just the links of the nodes in question; the time of fetching counts, since
 prediction cannot do without. All are 256 wide. Weights are as drawn: time does not depend on them.
 Side by side in one process, a batch of each in turn (single nodes in bursts of thirty), medians.
+
+The bursts came after a first measurement without them, where each single call found the cache full
+of the rival's neighbourhoods: on the million nodes the MLP then took 67 µs, 22 times less than
+GraphSAGE's 1507.
 """
 
 import itertools
