@@ -15,8 +15,9 @@ SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
     *("errors", "files", "graph", "pickles", "datasets", "splits"),
-    *("kept", "kernels", "activation", "inputs", "network", "folding"),
-    *("losses", "draws", "adam", "training"),
+    *("kept", "backends", "threads", "activation", "loops", "kernels", "blocks"),
+    *("bags", "inputs", "network", "folding"),
+    *("losses", "terms", "draws", "adam", "training"),
     *("neighbours", "inference", "scoring", "fitting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from linkdist.activation import HAS_TRITON
+from linkdist.backends import HAS_TRITON
 
 RATE = 0.01
 BETAS = (0.9, 0.999)

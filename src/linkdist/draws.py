@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.activation import HAS_TRITON
+from linkdist.backends import HAS_TRITON
 from linkdist.network import generators
 
 

@@ -22,6 +22,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
+from linkdist.backends import HAS_NUMBA
 from linkdist.graph import FeatureMatrix
 
 DENSE_FROM = 0.2
@@ -140,6 +141,11 @@ class SparseInputs(Inputs):
         self.device = device
         self.matrix = features
         self._whole = _Batch(features, device)
+        if device.type == "cpu" and HAS_NUMBA:
+            from linkdist import bags
+
+            starts = torch.from_numpy(features.indptr.astype(np.int64, copy=False))
+            self._csr = bags.Csr(starts, self._whole.columns, self._whole.values)
 
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
         """X[rows] W, or X W."""
@@ -148,6 +154,11 @@ class SparseInputs(Inputs):
             # Picking CSR rows on a GPU would wait for the host; multiplying all does not.
             whole = self._times(weight, [self._whole] * R)
             return whole if rows is None else _pick(whole, rows)
+        if HAS_NUMBA:
+            from linkdist import bags
+
+            out: Tensor = bags.Product.apply(weight, self._csr, rows)  # type: ignore[no-untyped-call]
+            return out
         return self._times(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
 
     def _times(self, weight: Tensor, batches: list[_Batch]) -> Tensor:

@@ -106,17 +106,17 @@ def supervision(log_z: Tensor, log_s: Tensor, y: Tensor, by: Coefficients) -> Te
     """
     R, S, B = y.shape
     target = y.clamp(min=0)
-    share = _row_shares(y, target, by.weights)  # (R, S, B)
+    share = row_shares(y, target, by.weights)  # (R, S, B)
     own = log_z.gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (R, S, B)
     # said[:, a, b]: what side a says of its neighbour's label, read at side b's label.
     index = target.view(R, 1, S, B, 1).expand(R, S, S, B, 1)
     said = log_s.unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
-    of_own, of_said = _factors(by, S)
+    of_own, of_said = factors(by, S)
     terms = (of_own * (share * own).sum(-1)).sum(-1)
     return -terms - (of_said * (share.unsqueeze(1) * said).sum(-1)).sum((1, 2))
 
 
-def _row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
+def row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     """Each row's share in its side's weighted mean; k's rows weigh alike."""
     weight = weights.gather(1, target[:, :2].flatten(1)).view(y[:, :2].shape)
     if y.shape[1] == 3:
@@ -126,7 +126,7 @@ def _row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     return weight / torch.where(total > 0, total, 1.0)
 
 
-def _factors(by: Coefficients, S: int) -> tuple[Tensor, Tensor]:
+def factors(by: Coefficients, S: int) -> tuple[Tensor, Tensor]:
     """Factors of the own head's terms (S,) and of the neighbour head's (R, S, S)."""
     zero, one = torch.zeros_like(by.beta1), torch.ones_like(by.beta1)
     rows = [

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.activation import HAS_TRITON
 from linkdist.adam import Adam, AdamOnCpu
+from linkdist.backends import HAS_NUMBA, HAS_TRITON
 from linkdist.draws import Draws
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
@@ -115,6 +115,7 @@ def loss_on_links(
     labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
     replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
+    of_logits = _fastest_loss(device)
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
@@ -125,9 +126,17 @@ def loss_on_links(
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, pace))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
-        return link_loss(z, s, y, by)
+        return of_logits(z, s, y, by)
 
     return loss
+
+
+def _fastest_loss(device: torch.device) -> Callable[..., Tensor]:
+    if device.type == "cpu" and HAS_NUMBA:
+        from linkdist import terms
+
+        return terms.link_loss
+    return link_loss
 
 
 def epochs_for(degree: float) -> int:
