@@ -1,7 +1,7 @@
 # make demo    train on the embedded digits, print a table, write demo/report.html
 # make test    lint, then the tests that need no GPU, no raw files and little time
 # make lint    ruff and mypy
-# make bench   measure: training, prediction, growth; results in benchmarks/results
+# make bench   measure: training, prediction, growth, the whole paper; benchmarks/results
 # make clean   remove what these made; .venv stays
 
 SEED ?= 0
@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/paper.py
 
 clean:
 	rm -rf demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -105,3 +105,21 @@ def test_any_numbers_will_do_for_features(graph):
     expected = from_features(model, whole.astype(np.float32))
     for features in (whole, whole.tolist(), sparse.coo_array(whole)):
         np.testing.assert_allclose(from_features(model, features), expected, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("form", ["sum", "mean", "smooth"])
+def test_sums_over_neighbours_on_a_gpu_are_the_cpus(own, form):
+    random = np.random.default_rng(0)
+    edges = [random.integers(0, 300, (2000, 2)) for _ in range(3 if own else 1)]
+    edges = [np.unique(np.r_[e, e[:, ::-1]], axis=0) for e in edges]
+    x = torch.randn(3, 300, 70, generator=torch.manual_seed(0))
+    results = []
+    for device in ("cpu", "cuda"):
+        here = x.to(device).requires_grad_()
+        y = getattr(Neighbours(edges, 300, torch.device(device)), form)(here)
+        (grad,) = torch.autograd.grad(y.square().sum(), here)
+        results.append((y.detach().cpu(), grad.cpu()))
+    for fast, slow in zip(*results[::-1], strict=True):
+        torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)

@@ -15,9 +15,19 @@ SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
     *("errors", "files", "graph", "pickles", "datasets", "splits"),
-    *("kept", "backends", "threads", "activation", "loops", "kernels", "blocks"),
-    *("bags", "inputs", "network", "folding"),
-    *("losses", "terms", "draws", "adam", "training"),
+    *(
+        "kept",
+        "backends",
+        "threads",
+        "activation",
+        "losses",
+        "loops",
+        "terms",
+        "kernels",
+        "loss_kernel",
+    ),
+    *("blocks", "bags", "inputs", "network", "folding"),
+    *("objective", "draws", "adam", "training"),
     *("neighbours", "inference", "scoring", "fitting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),

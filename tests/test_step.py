@@ -46,7 +46,7 @@ class Kept(Draws):
         return self.given
 
 
-def plain_step(network, graph, views, index, draws, method):
+def plain_step(network, graph, views, index, draws, method, rounded):
     """Loss, gradients by name and moved running statistics, in float64."""
     parts = {k: v.detach().double().cpu().requires_grad_() for k, v in network.named_parameters()}
     stats = {k: v.detach().double().cpu() for k, v in network.named_buffers()}
@@ -62,7 +62,10 @@ def plain_step(network, graph, views, index, draws, method):
         ]
         rows = torch.cat([rows, torch.stack(k)[:, None]], dim=1)
     dense = graph.features.toarray() if sparse.issparse(graph.features) else graph.features
-    x = torch.from_numpy(dense).double()[rows] @ parts["first.weight"][:, None]
+    first = parts["first.weight"]
+    if rounded:
+        first = first + (first.bfloat16().double() - first).detach()
+    x = torch.from_numpy(dense).double()[rows] @ first[:, None]
 
     def block(name, x, bits):
         affine = Affine(*(parts[f"{name}.{part}"] for part in Affine._fields))
@@ -85,7 +88,7 @@ def plain_step(network, graph, views, index, draws, method):
     )
 
 
-def compare(kind, replicas, method, device, tolerance):
+def compare(kind, replicas, method, device, tolerance=1e-5, rounded=False):
     graph = graph_of(kind)
     views = [
         observe(graph, semi_supervised(graph, seed, 4, 20, 40), "transductive")
@@ -112,10 +115,12 @@ def compare(kind, replicas, method, device, tolerance):
     after = {name: part.clone() for name, part in network.named_buffers()}
     for name, part in network.named_buffers():
         part.copy_(before[name])
-    slow, grads, stats = plain_step(network, graph, views, index, draws, method)
+    slow, grads, stats = plain_step(network, graph, views, index, draws, method, rounded)
     close(fast, slow, tolerance)
     for name, parameter in network.named_parameters():
-        close(parameter.grad, grads[name], tolerance)
+        # The gradient of a rounded layer is a product of rounded factors.
+        loose = rounded and name == "first.weight"
+        close(parameter.grad, grads[name], 5e-3 if loose else tolerance)
     for name, part in after.items():
         close(part, stats[name], tolerance)
 
@@ -127,21 +132,21 @@ def close(fast, slow, tolerance):
 
 @pytest.mark.parametrize(("kind", "replicas", "method"), CASES)
 def test_the_fast_step_is_the_plain_one(kind, replicas, method):
-    compare(kind, replicas, method, torch.device("cpu"), 1e-5)
+    compare(kind, replicas, method, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("kind", "replicas", "method"), CASES)
 def test_without_numba_it_is_the_same(monkeypatch, kind, replicas, method):
-    for module in ("blocks", "inputs", "training"):
+    for module in ("blocks", "inputs", "objective"):
         monkeypatch.setattr(f"linkdist.{module}.HAS_NUMBA", False)
-    compare(kind, replicas, method, torch.device("cpu"), 1e-5)
+    compare(kind, replicas, method, torch.device("cpu"))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("kind", "replicas", "method"), CASES)
 def test_on_a_gpu_it_is_the_same(kind, replicas, method):
-    # Counts go into the first layer as bfloat16, and so do its weights: about 3 digits.
-    compare(kind, replicas, method, torch.device("cuda"), 1e-5 if kind == "dense" else 1e-2)
+    # Counts go into the first layer as bfloat16, and so do its weights.
+    compare(kind, replicas, method, torch.device("cuda"), rounded=kind == "csr")
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

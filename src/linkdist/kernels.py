@@ -1,4 +1,4 @@
-"""The same mathematics as `activation` and `training.Adam`, as Triton kernels for a GPU.
+"""The mathematics of `activation`, `neighbours` and `adam` as Triton kernels for a GPU.
 
 PyTorch's operations each read and write the whole of the activations; here a block's BatchNorm,
 LayerNorm, LeakyReLU and Dropout are two passes forward (statistics, then rows) and two backward.
@@ -20,6 +20,10 @@ from torch import Tensor
 
 MANY = 4096
 """Rows from which a group has enough work to be cut finer (measured on an H200)."""
+
+
+NEAR, WARPS = 8, 1
+"""How many neighbours a row reads at once, and with how many warps (measured on an H200)."""
 
 
 @triton.jit
@@ -168,6 +172,28 @@ def _backward_batch(
 
 
 @triton.jit
+def _neighbours(
+    starts, columns, values, x, y, size, width, NEAR: tl.constexpr, WIDTH: tl.constexpr
+):
+    """One row of P x: a weighted sum of the rows of x that P's row names, a few at a time."""
+    row = tl.program_id(0).to(tl.int64)
+    own = row % size
+    column = tl.arange(0, WIDTH)
+    inside = column < width
+    base = x + (row - own) * width + column[None, :]
+    total = tl.zeros((WIDTH,), dtype=tl.float32)
+    end = tl.load(starts + own + 1)
+    for begin in range(tl.load(starts + own), end, NEAR):
+        near = begin + tl.arange(0, NEAR)
+        there = near < end
+        at = tl.load(columns + near, mask=there, other=0).to(tl.int64)
+        by = tl.load(values + near, mask=there, other=0.0)
+        mask = there[:, None] & inside[None, :]
+        total += tl.sum(tl.load(base + at[:, None] * width, mask=mask, other=0.0) * by[:, None], 0)
+    tl.store(y + row * width + column, total, mask=inside)
+
+
+@triton.jit
 def _random(words, keys, step, count, BLOCK: tl.constexpr):
     """Four 32-bit words a place from Philox, keyed by replica, epoch and step."""
     replica = tl.program_id(0).to(tl.int64)
@@ -268,6 +294,18 @@ class Normalise(torch.autograd.Function):
         )  # fmt: skip
         d_ls, d_lb, d_bs, d_bb = sums.view(R, S, 4, width).sum(1).view(R, 4, 1, 1, width).unbind(1)
         return g, None, None, None, d_bs, d_bb, d_ls, d_lb
+
+
+def neighbours(matrix: Tensor, x: Tensor) -> Tensor:
+    """P x for x (rows, width), with P of as many rows, or of as many as each replica has."""
+    x = x.contiguous()
+    width, y = x.shape[1], torch.empty_like(x)
+    parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())
+    _neighbours[(x.shape[0],)](
+        *parts, x, y, matrix.shape[0], width,
+        NEAR=NEAR, WIDTH=triton.next_power_of_2(width), num_warps=WARPS,
+    )  # fmt: skip
+    return y
 
 
 def adam_update(

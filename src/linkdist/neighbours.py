@@ -17,6 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from linkdist.backends import HAS_TRITON
 from linkdist.graph import FloatArray, IntArray
 from linkdist.inputs import csr_tensor
 
@@ -86,7 +87,7 @@ class Neighbours:
     def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         out: Tensor
         R, n, f = x.shape
-        if self.graphs == 1:
+        if self.graphs == 1 and not (x.is_cuda and HAS_TRITON):
             beside = x.transpose(0, 1).reshape(n, R * f)
             out = _Product.apply(beside, forth, back)  # type: ignore[no-untyped-call]
             return out.view(n, R, f).transpose(0, 1)
@@ -100,8 +101,17 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
         ctx.back = back
-        return forth @ x
+        return _product(forth, x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        return ctx.back @ grad.contiguous(), None, None
+        return _product(ctx.back, grad.contiguous()), None, None
+
+
+def _product(matrix: Tensor, x: Tensor) -> Tensor:
+    """P x; on a GPU, P may be that of one graph and x hold one replica after the other."""
+    if x.is_cuda and HAS_TRITON:
+        from linkdist import kernels
+
+        return kernels.neighbours(matrix, x)
+    return matrix @ x

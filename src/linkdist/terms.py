@@ -6,13 +6,12 @@ there and back. Here a row's terms and their derivatives by z and s are written 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.losses import Coefficients, factors, row_shares
 from linkdist.threads import array, compiled, inlined, numbers, thread, threads
 
 PIECE = 64
@@ -117,34 +116,10 @@ def _loss(address):
         loss[r, piece] = total
 
 
-class _Loss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:  # noqa: ANN401
-        R, S, B, C = z.shape
-        dz, ds = torch.empty_like(z), torch.empty_like(s)
-        loss = z.new_empty(R, -(-B // PIECE))
-        share = row_shares(y, y.clamp(min=0), by.weights)
-        of_own, of_said = factors(by, S)
-        parts = (z, s, dz, ds, y, share, of_own, of_said, by.alpha)
-        _loss(*(part.contiguous() for part in parts), loss, R, S, B, C)
-        ctx.save_for_backward(dz, ds)
-        return loss.sum(1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # noqa: ANN401
-        dz, ds = ctx.saved_tensors
-        grad = grad.view(-1, 1, 1, 1)
-        return dz * grad, ds * grad, None, None
-
-
-def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
-    """`losses.link_loss`, faster.
-
-    Examples
-    --------
-    >>> z, y = torch.zeros(1, 2, 1, 2), torch.tensor([[[0], [-1]]])
-    >>> link_loss(z, z, y, Coefficients(*torch.ones(3, 1), torch.ones(1, 2)))
-    tensor([1.3863])
-    """
-    loss: Tensor = _Loss.apply(z.contiguous(), s.contiguous(), y, by)
-    return loss
+def loss_and_gradient(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss (R,) and its derivatives by z and s, from what `objective` prepares."""
+    z, s, *rest = parts
+    R, S, B, C = z.shape
+    dz, ds, loss = torch.empty_like(z), torch.empty_like(s), z.new_empty(R, -(-B // PIECE))
+    _loss(z, s, dz, ds, *rest, loss, R, S, B, C)
+    return loss.sum(1), dz, ds

@@ -27,14 +27,15 @@ import torch
 from torch import Tensor, nn
 
 from linkdist.adam import Adam, AdamOnCpu
-from linkdist.backends import HAS_NUMBA, HAS_TRITON
+from linkdist.backends import HAS_TRITON
 from linkdist.draws import Draws
 from linkdist.errors import DeviceError, GraphError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.kept import kept_memory
-from linkdist.losses import Coefficients, link_loss
+from linkdist.losses import Coefficients
 from linkdist.network import MOMENTUM, ForkedMLP, Noise
+from linkdist.objective import Objective
 from linkdist.splits import View
 
 METHODS = ("linkdist", "colinkdist")
@@ -115,7 +116,7 @@ def loss_on_links(
     labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
     replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
-    of_logits = _fastest_loss(device)
+    objective = Objective(by, sides)
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
@@ -126,17 +127,9 @@ def loss_on_links(
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, pace))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
-        return of_logits(z, s, y, by)
+        return objective(z, s, y)
 
     return loss
-
-
-def _fastest_loss(device: torch.device) -> Callable[..., Tensor]:
-    if device.type == "cpu" and HAS_NUMBA:
-        from linkdist import terms
-
-        return terms.link_loss
-    return link_loss
 
 
 def epochs_for(degree: float) -> int:
