@@ -26,7 +26,7 @@ ORDER = [
         "kernels",
         "loss_kernel",
     ),
-    *("blocks", "bags", "inputs", "network", "folding"),
+    *("blocks", "bags", "inputs", "network", "folding", "single"),
     *("objective", "draws", "adam", "training"),
     *("neighbours", "inference", "scoring", "fitting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),

@@ -57,6 +57,14 @@ def compiled(loop: Callable[[Any], None]) -> Run:
     return run
 
 
+def compiled_for_one(loop: Callable[[Any], None]) -> Callable[[int], None]:
+    """A loop as a function of its arguments' address, run by the calling thread alone."""
+    function: Callable[[int], None] = numba.cfunc("void(voidptr)", cache=True, **OPTIONS)(
+        loop
+    ).ctypes
+    return function
+
+
 def _together(function: Any, address: int) -> None:  # noqa: ANN401
     if _library is None:
         function.ctypes(address)
