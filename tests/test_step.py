@@ -14,12 +14,13 @@ from scipy import sparse
 
 from linkdist import Graph, observe
 from linkdist.activation import Affine, Running, plain
+from linkdist.coefficients import coefficients
 from linkdist.draws import Draws
 from linkdist.inputs import SparseInputs, make_inputs
 from linkdist.losses import Coefficients, link_loss
 from linkdist.network import MOMENTUM, ForkedMLP
 from linkdist.splits import semi_supervised
-from linkdist.training import Loop, coefficients, loss_on_links
+from linkdist.training import Loop, loss_on_links
 
 NODES, FEATURES, CLASSES, BATCH = 120, 37, 5, 70
 CASES = [

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,8 @@ from scipy import sparse
 
 from linkdist import Graph, Split, fit, observe
 from linkdist.adam import Adam, AdamOnCpu
+from linkdist.checkpoints import Checkpoint
+from linkdist.coefficients import Tally, coefficients
 from linkdist.draws import Draws
 from linkdist.errors import DeviceError, GraphError, OptionError
 from linkdist.inputs import make_inputs
@@ -12,7 +16,6 @@ from linkdist.network import ForkedMLP
 from linkdist.splits import semi_supervised
 from linkdist.training import (
     Loop,
-    coefficients,
     epochs_for,
     find_device,
     train_links,
@@ -197,3 +200,62 @@ def test_wrong_options_are_said(planted):
 def test_no_gpu_is_said():
     with pytest.raises(DeviceError, match="no CUDA device was found; use --device cpu"):
         find_device("cuda")
+
+
+def test_the_tally_of_two_parts_is_the_sum(planted):
+    """Links between the parts belong to the second."""
+    whole = observe(planted, semi_supervised(planted, 0, 4, 10, 20), "transductive")
+    old = set(range(40))
+    inner = np.array([set(edge) <= old for edge in whole.edges.tolist()])
+    labels = np.where(np.arange(60) < 40, whole.labels, -1)
+    first = dataclasses.replace(whole, nodes=np.arange(40), edges=whole.edges[inner], labels=labels)
+    a, b = Tally.of(first), Tally.of(whole)
+    rest = Tally(20, 2 * int((~inner).sum()), b.of_nodes - a.of_nodes, b.of_ends - a.of_ends)
+    for one, other in zip(coefficients([a + rest]), coefficients([whole]), strict=True):
+        assert torch.equal(one, other)
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_killed_training_goes_on_to_the_same_weights(planted, tmp_path, after):
+    splits = [semi_supervised(planted, seed, 4, 10, 20) for seed in (0, 1)]
+    options = {"seeds": [3, 4], "epochs": 5, "device": "cpu"}
+    undisturbed = fit(planted, splits, "inductive", **options)
+    checkpoint = Checkpoint(tmp_path / "state", "this one")
+    epochs = []
+
+    def kill(done, total):
+        epochs.append(done)
+        if done == after:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(planted, splits, "inductive", progress=kill, checkpoint=checkpoint, **options)
+    result = fit(
+        planted,
+        splits,
+        "inductive",
+        progress=lambda done, total: epochs.append(done),
+        checkpoint=checkpoint,
+        **options,
+    )
+    assert epochs == [1, 2, 3, 4, 5]
+    expected = undisturbed.model.network.state_dict()
+    for name, value in result.model.network.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+    for mode in ("features", "mean", "sum"):
+        assert (result.history.curve(mode) == undisturbed.history.curve(mode)).all()
+
+
+def test_without_validation_nodes_the_last_epoch_counts(planted):
+    nothing = np.array([], dtype=int)
+    split = Split(np.arange(20), nothing, nothing)
+    network = fit(planted, split, seeds=[0], epochs=3, device="cpu").model.network
+    fresh = ForkedMLP(planted.d, planted.C, [0])
+    view = observe(planted, split, "transductive")
+    train_links(fresh, make_inputs(planted.features, CPU), [view], [0], epochs=3)
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, fresh.state_dict()[name])

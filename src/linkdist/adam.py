@@ -17,13 +17,30 @@ ADAM_EPSILON = 1e-8
 
 
 class Adam:
-    """Adam for R replicas, of which a step moves only the active ones."""
+    """Adam for R replicas, of which a step moves only the active ones.
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
+    Parameters
+    ----------
+    parameters : list of parameters
+        Each with a leading replica axis.
+    rate : float, optional
+        The learning rate.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], rate: float = RATE) -> None:
+        self.parameters, self.rate = parameters, rate
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
-        self.count = torch.zeros(parameters[0].shape[0], 1, device=parameters[0].device)
+        self.count = self._no_steps(len(parameters[0]), parameters[0].device)
+
+    def _no_steps(self, R: int, device: torch.device) -> Tensor:
+        return torch.zeros(R, 1, device=device)
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the next step depends on, by name."""
+        moments = {"first": self.first, "second": self.second}
+        named = {f"{name}.{i}": t for name, all_ in moments.items() for i, t in enumerate(all_)}
+        return {**named, "count": self.count}
 
     def clear(self) -> None:
         """Forget the gradients."""
@@ -36,7 +53,7 @@ class Adam:
         active = active.view(-1, 1)
         self.count += active
         t = self.count.clamp(min=1)
-        rate = RATE * active / (1 - BETAS[0] ** t)
+        rate = self.rate * active / (1 - BETAS[0] ** t)
         shrink = (1 - BETAS[1] ** t).rsqrt()
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
             if p.grad is not None:
@@ -44,21 +61,24 @@ class Adam:
                 adam_update(flat, active, rate, shrink)
 
 
-class AdamOnCpu:
-    """The same from PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
+class AdamOnCpu(Adam):
+    """The same by PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
+    def __init__(self, parameters: list[nn.Parameter], rate: float = RATE) -> None:
+        super().__init__(parameters, rate)
         self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
         self.own = [
-            torch.optim.Adam(views, lr=RATE, betas=BETAS, eps=ADAM_EPSILON, fused=True)
+            torch.optim.Adam(views, lr=rate, betas=BETAS, eps=ADAM_EPSILON, fused=True)
             for views in self.replicas
         ]
+        for r, (views, adam) in enumerate(zip(self.replicas, self.own, strict=True)):
+            for i, view in enumerate(views):
+                # Views of our own tensors, so that `state` is all there is.
+                moments = {"exp_avg": self.first[i][r], "exp_avg_sq": self.second[i][r]}
+                adam.state[view] = {"step": self.count[r, i], **moments}
 
-    def clear(self) -> None:
-        """Forget the gradients."""
-        for p in self.parameters:
-            p.grad = None
+    def _no_steps(self, R: int, device: torch.device) -> Tensor:
+        return torch.zeros(R, len(self.parameters), device=device)
 
     def step(self, active: Tensor) -> None:
         """Move the replicas where `active` (R,) is 1, and leave the others as they are."""

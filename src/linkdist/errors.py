@@ -5,6 +5,8 @@ Every message says what was found, what the rule is and what to do::
     LinkDistError
     ├── GraphError      the graph itself is not one (also a ValueError)
     ├── DataError       a data set's raw files are missing, cut off or foreign
+    ├── TableError      a table of nodes or links cannot be used (also a ValueError)
+    ├── ModelError      a model's directory is missing, newer, cut off or tampered with
     ├── SplitError      a split cannot be drawn from this graph
     ├── OptionError     an option's value is unknown or out of range
     └── DeviceError     the device asked for is not there
@@ -28,6 +30,14 @@ class GraphError(LinkDistError, ValueError):
 
 class DataError(LinkDistError):
     """A data set's raw files are missing, cut off or foreign."""
+
+
+class TableError(LinkDistError, ValueError):
+    """A table of nodes or links cannot be used as it is."""
+
+
+class ModelError(LinkDistError):
+    """A model's directory is missing, newer than this program, cut off or tampered with."""
 
 
 class SplitError(LinkDistError, ValueError):

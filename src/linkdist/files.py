@@ -44,7 +44,20 @@ def replace_text(path: Path, text: str) -> None:
     ...     path.read_text(), len(list(Path(folder).iterdir()))
     ('two', 1)
     """
-    content = text.encode()
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """`replace_text` for what is not text.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     replace_bytes(Path(folder, "numbers"), bytes(3))
+    ...     Path(folder, "numbers").read_bytes()
+    b'\\x00\\x00\\x00'
+    """
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with aside.open("xb") as file:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from linkdist.checkpoints import Checkpoint
+from linkdist.coefficients import coefficients
 from linkdist.errors import OptionError
 from linkdist.graph import Graph
 from linkdist.inference import FORMS, Model, logits, message_passing
@@ -22,7 +24,7 @@ from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
 from linkdist.scoring import History
 from linkdist.splits import Split, observe
-from linkdist.training import coefficients, epochs_for, find_device, train_links
+from linkdist.training import Loop, epochs_for, find_device, loop_on_links
 
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
@@ -66,6 +68,7 @@ def fit(
     device: str = "auto",
     inputs: Inputs | None = None,
     progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit:
     """Train R replicas on what a setting lets them see.
 
@@ -89,6 +92,8 @@ def fit(
         The graph's features on that device, where they are there already.
     progress : callable, optional
         Called with epochs done and epochs in all.
+    checkpoint : Checkpoint, optional
+        Where to keep the state after every epoch, and to go on from.
 
     Examples
     --------
@@ -109,30 +114,47 @@ def fit(
     inputs = inputs or make_inputs(graph.features, where)
     neighbours = Neighbours([graph.edges], graph.n, where)
     network = ForkedMLP(graph.d, graph.C, seeds).to(where)
-    alpha = coefficients(views, BETA[setting], where).alpha
+    by = coefficients(views, BETA[setting], where)
     history, best = History(graph, each, where), Snapshot(network)
+    loop = loop_on_links(network, inputs, views, seeds, by, method)
+    state = _state(network, best, loop)
+    done = _resumed(checkpoint, state, history)
 
     def after_epoch(epoch: int) -> None:
         z, s = logits(network, inputs)
         best.keep(history.record("features", z))
         for form in FORMS:
-            history.record(form, message_passing(z, s, neighbours, alpha, form))
+            history.record(form, message_passing(z, s, neighbours, by.alpha, form))
+        if checkpoint is not None:
+            checkpoint.save(epoch + 1, {**state, **history.state()})
         if progress is not None:
             progress(epoch + 1, total)
 
-    train_links(
-        network,
-        inputs,
-        views,
-        seeds,
-        total,
-        method=method,
-        beta=BETA[setting],
-        after_epoch=after_epoch,
-    )
-    best.restore()
-    model = Model(network, alpha, graph.classes)
+    loop.run(total, after_epoch, start=done)
+    if history.chooses:
+        best.restore()
+    model = Model(network, by.alpha, graph.classes)
     return Fit(model, history, total, time.perf_counter() - started, inputs.precision)
+
+
+def _state(network: ForkedMLP, best: Snapshot, loop: Loop) -> dict[str, Tensor]:
+    """The live tensors that the rest of a training depends on, but for its history."""
+    kept = {f"kept.{i}": tensor for i, tensor in enumerate(best.kept)}
+    adam = {f"adam.{name}": tensor for name, tensor in loop.adam.state().items()}
+    return {**network.state_dict(prefix="network."), **kept, **adam}
+
+
+@torch.no_grad()
+def _resumed(checkpoint: Checkpoint | None, state: dict[str, Tensor], history: History) -> int:
+    """Take over what a checkpoint holds; gives the number of epochs done."""
+    found = checkpoint.load() if checkpoint is not None else None
+    if found is None:
+        return 0
+    done, tensors = found
+    for name, live in state.items():
+        live.copy_(tensors.pop(name))
+    history.load(tensors)
+    return done
 
 
 class Snapshot:

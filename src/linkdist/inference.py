@@ -74,9 +74,48 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
     >>> from_features(model, np.zeros((5, 2), dtype=np.float32)).shape
     (5, 3)
     """
-    x = as_features(features, model.d)
-    z, _ = logits(model.network, make_inputs(x, model.alpha.device))
-    return _mean_probability(z)
+    return _mean_probability(_logits_of(model, features, None))
+
+
+def disagreement(
+    model: Model, features: FeatureMatrix, links: IntArray | None = None
+) -> FloatArray:
+    """Share of the replicas that would give a node another class than they do together.
+
+    Parameters
+    ----------
+    model : Model
+        As `linkdist.fit` gives it.
+    features : (n, d) array or CSR matrix
+        A row a node.
+    links : (m, 2) array of int, optional
+        Pairs of linked nodes, for message passing.
+
+    Returns
+    -------
+    (n,) array
+        From 0, where all replicas agree, to below 1.
+
+    Examples
+    --------
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> disagreement(model, np.eye(2, dtype=np.float32)).tolist()
+    [0.0, 0.0]
+    """
+    p = _logits_of(model, features, links).softmax(-1)  # (R, n, C)
+    apart = p.argmax(-1) != p.mean(0).argmax(-1)
+    share: FloatArray = apart.float().mean(0).cpu().numpy()
+    return share
+
+
+def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | None) -> Tensor:
+    """Logits (R, n, C) from features or, where links are given, with them."""
+    x, device = as_features(features, model.d), model.alpha.device
+    if links is None:
+        return logits(model.network, make_inputs(x, device))[0]
+    graph = Graph.build(x, links, np.full(x.shape[0], UNKNOWN), model.classes)
+    z, s = logits(model.network, make_inputs(graph.features, device))
+    return message_passing(z, s, Neighbours([graph.edges], graph.n, device), model.alpha)
 
 
 def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatArray:
@@ -102,12 +141,7 @@ def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatA
     >>> with_links(model, np.eye(2, dtype=np.float32), np.array([[0, 1]])).shape
     (2, 3)
     """
-    x = as_features(features, model.d)
-    graph = Graph.build(x, links, np.full(x.shape[0], UNKNOWN), model.classes)
-    device = model.alpha.device
-    z, s = logits(model.network, make_inputs(graph.features, device))
-    neighbours = Neighbours([graph.edges], graph.n, device)
-    return _mean_probability(message_passing(z, s, neighbours, model.alpha))
+    return _mean_probability(_logits_of(model, features, links))
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ scoring never makes training wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +87,22 @@ class History:
         self.highest[mode] = highest.maximum(validation)
         better: Tensor = validation > highest
         return better
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there are validation nodes, without which no epoch is better than another."""
+        return self.sizes[0] > 0
+
+    def state(self) -> dict[str, Tensor]:
+        """What was recorded, by name."""
+        return {f"history.{mode}": torch.stack(all_) for mode, all_ in self.records.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        for name, curve in state.items():
+            mode, curve = name.removeprefix("history."), curve.to(self.nodes.device)
+            self.records[mode] = list(curve)
+            self.highest[mode] = curve[:, 0].amax(0)
 
     def curve(self, mode: str) -> npt.NDArray[np.float64]:
         """Validation and test accuracies, (epochs, 2, R)."""

@@ -26,10 +26,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.adam import Adam, AdamOnCpu
+from linkdist.adam import RATE, Adam, AdamOnCpu
 from linkdist.backends import HAS_TRITON
+from linkdist.coefficients import coefficients
 from linkdist.draws import Draws
-from linkdist.errors import DeviceError, GraphError, check_names
+from linkdist.errors import DeviceError, check_names
 from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.kept import kept_memory
@@ -98,11 +99,25 @@ def train_links(
     >>> by.alpha.shape
     torch.Size([1])
     """
-    check_names("method", [method], METHODS)
     by = coefficients(views, beta, inputs.device)
-    loss = loss_on_links(network, inputs, views, by, method)
-    Loop(network, loss, [len(view.edges) for view in views], seeds, batch).run(epochs, after_epoch)
+    loop_on_links(network, inputs, views, seeds, by, method, batch).run(epochs, after_epoch)
     return by
+
+
+def loop_on_links(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    by: Coefficients,
+    method: str,
+    batch: int = BATCH,
+    rate: float = RATE,
+) -> Loop:
+    """The loop that trains a forked MLP on the links of its views."""
+    check_names("method", [method], METHODS)
+    loss = loss_on_links(network, inputs, views, by, method)
+    return Loop(network, loss, [len(view.edges) for view in views], seeds, batch, rate)
 
 
 def loss_on_links(
@@ -143,51 +158,6 @@ def epochs_for(degree: float) -> int:
     return max(1, int(VISITS / degree)) if degree > 0 else 1
 
 
-def coefficients(
-    views: Sequence[View], beta: float | None = None, device: torch.device | None = None
-) -> Coefficients:
-    """What the loss takes from each view.
-
-    With r_n the share of nodes that are training nodes and r_e the share of edge endpoints that
-    are: α = 1 - r_e; β1 = r_n and β2 = r_e, or β1 + β2 = `beta` in that ratio. Class weights
-    w_c ∝ (training nodes of class c) / (their endpoints in the edges), scaled to sum to C.
-
-    Examples
-    --------
-    >>> from linkdist.graph import Graph
-    >>> from linkdist.splits import Split, observe
-    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
-    >>> view = observe(graph, Split(*map(np.array, ([0], [1], [2]))), "transductive")
-    >>> coefficients([view]).alpha
-    tensor([0.7500])
-    """
-    rows = [_coefficients(view, beta) for view in views]
-    alpha, beta1, beta2, weights = (
-        torch.tensor(np.array(part), dtype=torch.float32, device=device)
-        for part in zip(*rows, strict=True)
-    )
-    return Coefficients(alpha, beta1, beta2, weights)
-
-
-def _coefficients(
-    view: View, beta: float | None
-) -> tuple[float, float, float, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    ends = view.labels[view.edges]  # (e', 2)
-    known = ends[ends >= 0]
-    if len(known) == 0:
-        raise GraphError(
-            f"training needs a link that touches a labelled node; found {len(view.train)} "
-            f"labelled nodes and {len(view.edges)} directed edges that touch none of them. "
-            "Add labels or links."
-        )
-    r_n, r_e = len(view.train) / len(view.nodes), len(known) / ends.size
-    beta1, beta2 = (r_n, r_e) if beta is None else beta * np.array([r_n, r_e]) / (r_n + r_e)
-    of_nodes = np.bincount(view.labels[view.train], minlength=view.C)
-    of_edges = np.bincount(known, minlength=view.C)
-    weights = np.divide(of_nodes, of_edges, out=np.zeros(view.C), where=of_edges > 0)
-    return 1 - r_e, beta1, beta2, weights * view.C / weights.sum()
-
-
 Loss: TypeAlias = Callable[[Tensor, Draws, Tensor], Tensor]
 
 
@@ -206,6 +176,8 @@ class Loop:
         Of each replica's draws.
     batch : int, optional
         How many items a step takes.
+    rate : float, optional
+        Adam's learning rate.
     """
 
     WARM_UP = 3
@@ -218,6 +190,7 @@ class Loop:
         lengths: Sequence[int],
         seeds: Sequence[int],
         batch: int = BATCH,
+        rate: float = RATE,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
@@ -227,7 +200,7 @@ class Loop:
         self.steps = max(steps)
         self.draws = Draws(seeds, self.device)
         adam = AdamOnCpu if self.device.type == "cpu" else Adam
-        self.adam = adam(list(network.parameters()))
+        self.adam = adam(list(network.parameters()), rate)
         self.own_steps = torch.tensor(steps, device=self.device)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.column = torch.arange(self.batch, device=self.device)
@@ -236,10 +209,10 @@ class Loop:
         self.taken = 0
         self.recorded: torch.cuda.CUDAGraph | None = None
 
-    def run(self, epochs: int, after_epoch: AfterEpoch | None = None) -> None:
-        """Train for some epochs, with a look at the result after each."""
+    def run(self, epochs: int, after_epoch: AfterEpoch | None = None, start: int = 0) -> None:
+        """Train up to `epochs` epochs, from `start`, with a look at the result after each."""
         with manners(self.device):
-            for epoch in range(epochs):
+            for epoch in range(start, epochs):
                 for _ in self.epoch(epoch):
                     pass
                 if after_epoch is not None:

@@ -1,0 +1,64 @@
+"""How many labels to hold out: the measurement behind `LinkDistClassifier(held_out=...)`.
+
+A user has 20 labels a class (transductive), or labels on 60 % of the nodes, and no validation set.
+A share of the labels is kept aside to choose the epoch, and teaches nothing; 0 trains on all labels
+to the end of the schedule. Test accuracy, mean over ten splits (seeds 0 to 9).
+Usage: python benchmarks/held_out.py [SET ...]
+"""
+
+import sys
+
+import numpy as np
+from measure import write
+
+from linkdist import Split, fit, load, named_split
+from linkdist.inputs import make_inputs
+from linkdist.training import find_device
+
+SETS = ("cora", "citeseer", "pubmed", "amazon-photo", "amazon-computers", "coauthor-cs")
+SETTINGS = {"20 a class": "transductive", "60 % of nodes": "full-supervised"}
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
+SEEDS = range(10)
+
+
+def held_out(graph, split, share, seed):
+    """A split whose validation nodes come out of its training labels."""
+    random, held = np.random.default_rng(seed), []
+    for c in range(graph.C):
+        nodes = random.permutation(split.train[graph.labels[split.train] == c])
+        held.append(nodes[: min(round(share * len(nodes)), max(len(nodes) - 1, 0))])
+    held = np.sort(np.concatenate(held))
+    return Split(np.setdiff1d(split.train, held), held, split.test)
+
+
+def accuracies(result):
+    """Test accuracy in percent by mode, at the chosen epoch or at the last."""
+    for mode in ("features", "mean"):
+        test = result.history.best(mode).test if result.history.chooses else None
+        yield 100 * np.mean(test if test is not None else result.history.curve(mode)[-1, 1])
+
+
+def row(name, labels, inputs, graph):
+    """One line of the table."""
+    line = {"set": name, "labels": labels}
+    for share in SHARES:
+        drawn = [named_split(graph, SETTINGS[labels], seed) for seed in SEEDS]
+        splits = [held_out(graph, s, share, i) for i, s in enumerate(drawn)]
+        result = fit(
+            graph, splits, SETTINGS[labels], seeds=list(SEEDS), inputs=inputs,
+            device=inputs.device.type,
+        )  # fmt: skip
+        line[f"{share:.0%}"] = " / ".join(f"{a:.2f}" for a in accuracies(result))
+    return line
+
+
+def rows_of(name):
+    """Lines of the table: a number of labels each."""
+    graph = load(name)
+    inputs = make_inputs(graph.features, find_device("auto"))
+    return [row(name, labels, inputs, graph) for labels in SETTINGS]
+
+
+if __name__ == "__main__":
+    table = [line for name in sys.argv[1:] or SETS for line in rows_of(name)]
+    write("held_out", "python benchmarks/held_out.py", table)

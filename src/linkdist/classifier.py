@@ -1,0 +1,412 @@
+"""`LinkDistClassifier`: LinkDist with scikit-learn's manners.
+
+    model = LinkDistClassifier().fit(X, y, edges=edges)    # y is -1, None or NaN where unknown
+    model.predict(X_new)                                   # from features alone
+    model.predict(X_new, edges=edges_new)                  # with links, where they are at hand
+
+All nodes go into X, labelled or not: training learns from every link. Without validation nodes each
+replica holds out a share of the labels to choose its epoch by.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Hashable, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from linkdist.errors import GraphError, OptionError
+from linkdist.fitting import fit
+from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.inference import disagreement, from_features, with_links
+from linkdist.links import as_links, with_own_loops
+from linkdist.splits import Split
+from linkdist.updating import Memory, remember, update
+
+HELD_OUT = 0.2
+"""Share of the labels that choose the epoch; docs/classifier.md has the measurement."""
+
+
+class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that trains on a graph's links and predicts from a node's features.
+
+    Parameters
+    ----------
+    method : {'colinkdist', 'linkdist'}
+        With or without random node pairs to be pushed apart.
+    replicas : int
+        How many networks to train side by side and to average.
+    epochs : int, optional
+        Passes over the links; by default floor(200 / average degree), the paper's rule.
+    held_out : float
+        Share of each class's labels that a replica keeps aside to choose its epoch by, where no
+        validation nodes are given. 0 trains on all labels, to the end of the schedule.
+    device : {'auto', 'cpu', 'cuda'}
+        Where to train.
+    random_state : int, RandomState or None
+        Of weights, order and Dropout, and of the labels held out.
+
+    Attributes
+    ----------
+    classes_ : (C,) array
+        The classes, in order.
+    n_features_in_ : int
+        Number of features of a node.
+    alpha_ : (replicas,) array
+        α, how much the neighbours' word counts.
+    history_ : dict of (epochs, replicas) arrays
+        Accuracy on held-out nodes by epoch, 'features' and 'links'; empty where none were.
+    model_ : Model
+        The networks.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
+    >>> y = ["low", None, None, None, None, "high"]
+    >>> edges = [(0, 1), (1, 2), (3, 4), (4, 5)]
+    >>> model = LinkDistClassifier(held_out=0, random_state=0).fit(X, y, edges=edges)
+    >>> model.predict([[0.15], [1.05]]).tolist()
+    ['low', 'high']
+    """
+
+    _seed: int
+    _memory: Memory
+
+    def __init__(
+        self,
+        *,
+        method: str = "colinkdist",
+        replicas: int = 1,
+        epochs: int | None = None,
+        held_out: float = HELD_OUT,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.replicas = replicas
+        self.epochs = epochs
+        self.held_out = held_out
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,  # noqa: ANN401
+        y: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        validation: npt.ArrayLike | None = None,
+        nodes: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix, pandas or Arrow table of numbers
+            A row a node, all nodes that there are.
+        y : (n,) array
+            Classes; -1, None or NaN where unknown.
+        edges : links, optional
+            As `links.as_links` takes them; without any the result is a plain MLP.
+        validation : (k,) array of row numbers or (n,) array of bool, optional
+            Labelled nodes that choose the epoch and teach nothing.
+        nodes : (n,) sequence, optional
+            Each row's name, in which links are given; by default the index of a pandas table,
+            or else row numbers.
+        """
+        self._check_options()
+        nodes = _names(X, nodes)
+        features = self._features(X, reset=True)
+        labels = self._learn_classes(y, features.shape[0])
+        links = _links(edges, features.shape[0], nodes)
+        graph = Graph.build(features, links, labels, self._class_names)
+        return self._train(graph, validation)
+
+    def partial_fit(
+        self,
+        X: Any,  # noqa: ANN401
+        y: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        classes: npt.ArrayLike | None = None,
+        nodes: Sequence[Hashable] | None = None,
+    ) -> Self:
+        """Train further on new nodes and links, beside a sample of the old ones.
+
+        Parameters
+        ----------
+        X, y, edges, nodes
+            What is new, as in `fit`.
+        classes : (C,) array, optional
+            All classes that will ever come; needed in the first call unless `fit` came before.
+        """
+        self._check_options()
+        nodes = _names(X, nodes)
+        first = not hasattr(self, "model_")
+        features = self._features(X, reset=first)
+        if first:
+            self._learn_classes(y if classes is None else classes, None)
+        labels = self._numbered(y, features.shape[0])
+        links = _links(edges, features.shape[0], nodes)
+        graph = Graph.build(features, links, labels, self._class_names)
+        if first:
+            return self._train(graph, validation=[])
+        self._seed = int(np.random.SeedSequence(self._seed).generate_state(1)[0])
+        self._memory = update(self.model_, self._memory, graph, method=self.method, seed=self._seed)
+        self.alpha_ = self.model_.alpha.cpu().numpy()
+        return self
+
+    def predict(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> npt.NDArray[Any]:
+        """The likeliest class of each node: from features or, where links are given, with them."""
+        best = self.predict_proba(X, edges=edges, nodes=nodes).argmax(axis=1)
+        predicted: npt.NDArray[Any] = self.classes_[best]
+        return predicted
+
+    def predict_proba(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Class probabilities (n, C), the mean over replicas."""
+        check_is_fitted(self)
+        nodes = _names(X, nodes)
+        features = self._features(X, reset=False)
+        if edges is None:
+            return from_features(self.model_, features)
+        return with_links(self.model_, features, as_links(edges, features.shape[0], nodes))
+
+    def decision_function(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Log-probabilities (n, C); for two classes the second's log-odds (n,)."""
+        tiny = np.finfo(np.float32).tiny
+        log_p = np.log(np.maximum(self.predict_proba(X, edges=edges, nodes=nodes), tiny))
+        scores: npt.NDArray[np.float32] = (
+            log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
+        )
+        return scores
+
+    def disagreement(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        edges: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> npt.NDArray[np.float32]:
+        """Share of the replicas (n,) that would give a node another class than they do together."""
+        check_is_fitted(self)
+        nodes = _names(X, nodes)
+        features = self._features(X, reset=False)
+        links = None if edges is None else as_links(edges, features.shape[0], nodes)
+        return disagreement(self.model_, features, links)
+
+    def score(
+        self,
+        X: Any,  # noqa: ANN401
+        y: Any,  # noqa: ANN401
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        edges: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> float:
+        """Accuracy on the nodes whose class is known."""
+        predicted = self.predict(X, edges=edges, nodes=nodes)
+        truth, known = _known(y)
+        hits = predicted[known] == truth[known]
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(hits, weights=weights))
+
+    @classmethod
+    def from_pyg(cls, data: Any, **options: Any) -> Self:  # noqa: ANN401
+        """A classifier trained on a PyTorch Geometric `Data`.
+
+        Its `x`, `edge_index` and `y` are used, the labels of `train_mask` (where there is none,
+        all) to teach, those of `val_mask`, where there is one, to choose the epoch.
+        """
+        train = _mask(data, "train_mask")
+        choose = _mask(data, "val_mask")
+        y = np.asarray(data.y).ravel()
+        if train is not None:
+            y = np.where(train | (choose if choose is not None else False), y, UNKNOWN)
+        features = data.x if sparse.issparse(data.x) else np.asarray(data.x)
+        edges = np.asarray(data.edge_index)
+        return cls(**options).fit(features, y, edges=edges, validation=choose)
+
+    def predict_pyg(self, data: Any, *, with_links: bool = True) -> npt.NDArray[Any]:  # noqa: ANN401
+        """The class of every node of a PyTorch Geometric `Data`."""
+        edges = np.asarray(data.edge_index) if with_links else None
+        return self.predict(np.asarray(data.x), edges=edges)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        """Sparse input is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_options(self) -> None:
+        problems = []
+        replicas, held_out = (cast(object, value) for value in (self.replicas, self.held_out))
+        if not isinstance(replicas, numbers.Integral) or replicas < 1:
+            problems.append(f"replicas must be a whole number from 1; found {replicas!r}.")
+        if not isinstance(held_out, numbers.Real) or not 0 <= float(held_out) < 1:
+            problems.append(f"held_out must be from 0 to below 1; found {held_out!r}.")
+        if problems:
+            raise OptionError(" ".join(problems))
+
+    def _features(self, X: Any, reset: bool) -> FeatureMatrix:  # noqa: ANN401
+        if hasattr(X, "to_pandas"):
+            X = X.to_pandas()
+        checked: FeatureMatrix = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float32
+        )
+        return checked
+
+    def _learn_classes(self, y: Any, n: int | None) -> IntArray:  # noqa: ANN401
+        values, known = _known(y)
+        if known.any():
+            check_classification_targets(values[known])
+        self.classes_ = np.unique(values[known]) if known.any() else np.array([])
+        if len(self.classes_) < 2:
+            found = ", ".join(map(repr, self.classes_.tolist())) or "no label at all"
+            raise GraphError(f"training needs labels of more than one class; found {found}.")
+        return self._numbered(y, n if n is not None else len(values))
+
+    def _numbered(self, y: Any, n: int) -> IntArray:  # noqa: ANN401
+        """Classes by their place in `classes_`, UNKNOWN where unknown."""
+        values, known = _known(y)
+        if len(values) != n:
+            raise GraphError(f"y must have an entry a node, {n}; found {len(values)}.")
+        labels = np.full(n, UNKNOWN)
+        new = np.setdiff1d(values[known], self.classes_)
+        if len(new):
+            named = ", ".join(map(repr, new.tolist()[:5]))
+            raise GraphError(
+                f"y must hold classes that are known from the start; found {named}. Name all "
+                "classes in the first call of partial_fit, or fit anew."
+            )
+        labels[known] = np.searchsorted(self.classes_, values[known])
+        return labels
+
+    def _splits(
+        self, labels: IntArray, validation: npt.ArrayLike | None, seeds: Sequence[int]
+    ) -> list[Split]:
+        """Who teaches and who chooses the epoch, one split a replica."""
+        nobody = np.array([], dtype=np.int64)
+        known = np.flatnonzero(labels != UNKNOWN)
+        if validation is not None:
+            chosen = _rows(validation, len(labels))
+            held = np.intersect1d(chosen, known)
+            return [Split(np.setdiff1d(known, held), held, nobody)] * len(seeds)
+        each = [_held_out(labels, self.held_out, seed) for seed in seeds]
+        return [Split(np.setdiff1d(known, held), held, nobody) for held in each]
+
+    def _train(self, graph: Graph, validation: npt.ArrayLike | None) -> Self:
+        random = check_random_state(self.random_state)
+        seeds = random.randint(np.iinfo(np.int32).max, size=self.replicas).tolist()
+        splits = self._splits(graph.labels, validation, seeds)
+        result = fit(
+            graph, splits, method=self.method, seeds=seeds, epochs=self.epochs, device=self.device
+        )
+        self.model_, self.n_iter_ = result.model, result.epochs
+        self.alpha_ = result.model.alpha.cpu().numpy()
+        modes = {"features": "features", "links": "mean"} if result.history.chooses else {}
+        self.history_ = {to: result.history.curve(of)[:, 0] for to, of in modes.items()}
+        self._seed = seeds[0]
+        self._memory = remember(graph, self._seed)
+        return self
+
+    @property
+    def _class_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.classes_.tolist()))
+
+
+def _names(X: Any, nodes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:  # noqa: ANN401
+    """Rows' names: as given, or a pandas table's index where it is not just 0, 1, 2, ..."""
+    if nodes is not None or not (hasattr(X, "index") and hasattr(X, "columns")):
+        return nodes
+    index = X.index.tolist()
+    return None if index == list(range(len(index))) else index
+
+
+def _mask(data: Any, name: str) -> npt.NDArray[np.bool_] | None:  # noqa: ANN401
+    mask = getattr(data, name, None)
+    if mask is None:
+        return None
+    array = np.asarray(mask, dtype=bool)
+    if array.ndim != 1:
+        raise OptionError(f"{name} must be one mask; found shape {array.shape}. Choose a column.")
+    return array
+
+
+def _links(edges: Any, n: int, nodes: Sequence[Hashable] | None) -> IntArray:  # noqa: ANN401
+    none = np.empty((0, 2), dtype=np.int64)
+    links = none if edges is None else as_links(edges, n, nodes)
+    if links.size and (links.min() < 0 or links.max() >= n):
+        return links  # Graph.build says what is wrong with them
+    return with_own_loops(links, n)
+
+
+def _known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:  # noqa: ANN401
+    """Labels as an array of one type, and where they are known."""
+    values = column_or_1d(y, warn=True)
+    if values.dtype.kind != "O":
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+        return values, ~missing & (values != UNKNOWN if values.dtype.kind in "iuf" else True)
+    known = np.array([not _missing(value) for value in values], dtype=bool)
+    if not known.any():
+        return values, known
+    present = np.array(values[known].tolist())
+    whole = np.full(len(values), present[0], dtype=present.dtype)
+    whole[known] = present
+    return whole, known
+
+
+def _missing(value: Any) -> bool:  # noqa: ANN401
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return isinstance(value, numbers.Real) and (math.isnan(value) or float(value) == UNKNOWN)
+
+
+def _rows(validation: npt.ArrayLike, n: int) -> IntArray:
+    rows = np.asarray(validation)
+    if rows.dtype == bool:
+        if rows.shape != (n,):
+            raise OptionError(f"a validation mask must have shape ({n},); found {rows.shape}.")
+        return np.flatnonzero(rows)
+    if rows.size == 0:
+        return np.array([], dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
+        raise OptionError(f"validation must hold row numbers from 0 to {n - 1}, or be a mask.")
+    return np.unique(rows)
+
+
+def _held_out(labels: IntArray, share: float, seed: int) -> IntArray:
+    """A share of each class's labelled nodes, never all of them."""
+    random = np.random.default_rng(seed)
+    held = []
+    for c in range(labels.max(initial=-1) + 1):
+        nodes = random.permutation(np.flatnonzero(labels == c))
+        held.append(
+            nodes[: min(round(share * len(nodes)), len(nodes) - 1)] if len(nodes) else nodes
+        )
+    return np.sort(np.concatenate(held))

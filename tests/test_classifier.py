@@ -1,0 +1,256 @@
+"""The classifier: scikit-learn's own checks, every form of input, and what links are good for."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sklearn
+import torch
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from linkdist import fit, from_features, with_links
+from linkdist.classifier import LinkDistClassifier
+from linkdist.errors import GraphError, OptionError
+from linkdist.splits import Split
+
+EXPECTED_FAILURES = {
+    "check_classifiers_classes": "it labels nodes -1, which here as in scikit-learn's own "
+    "semi-supervised classifiers means unknown",
+}
+
+
+@parametrize_with_checks(
+    [LinkDistClassifier(device="cpu", epochs=60)], expected_failed_checks=lambda _: EXPECTED_FAILURES
+)
+def test_scikit_learns_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.fixture
+def few(planted):
+    """The planted graph with six labels a class, and what is hidden."""
+    y = planted.labels.astype(object)
+    y[12:] = None
+    return planted, y
+
+
+def quick(**options):
+    return LinkDistClassifier(**{"epochs": 5, "device": "cpu", "random_state": 0, **options})
+
+
+def test_it_is_the_library_underneath(few):
+    graph, y = few
+    model = quick(held_out=0).fit(graph.features, y, edges=graph.links)
+    nothing = np.array([], dtype=int)
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1).tolist()
+    plain = fit(graph, Split(np.arange(12), nothing, nothing), seeds=seed, epochs=5, device="cpu")
+    p = from_features(plain.model, graph.features)
+    np.testing.assert_allclose(model.predict_proba(graph.features), p, atol=1e-6)
+    p = with_links(plain.model, graph.features, graph.links)
+    np.testing.assert_allclose(model.predict_proba(graph.features, edges=graph.links), p, atol=1e-6)
+    assert model.alpha_ == plain.model.alpha.numpy()
+    assert model.history_ == {}
+
+
+FORMS = {
+    "list": lambda x: x.tolist(),
+    "csr": sparse.csr_matrix,
+    "pandas": pd.DataFrame,
+    "arrow": lambda x: pa.table({f"f{i}": column for i, column in enumerate(x.T)}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_features_come_in_every_form(few, form):
+    graph, y = few
+    x = FORMS[form](graph.features)
+    p = quick().fit(x, y, edges=graph.links).predict_proba(x)
+    expected = quick().fit(graph.features, y, edges=graph.links).predict_proba(graph.features)
+    np.testing.assert_allclose(p, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "classes"),
+    [(None, ["no", "yes"]), (np.nan, [0.0, 1.0]), (-1, [3, 7]), (pd.NA, ["no", "yes"])],
+)
+def test_unknown_labels_are_said_in_every_way(few, unknown, classes):
+    graph, _ = few
+    values = [classes[label] if i < 12 else unknown for i, label in enumerate(graph.labels)]
+    y = values if isinstance(classes[0], str) else np.array(values)
+    model = quick().fit(graph.features, y, edges=graph.links)
+    assert model.classes_.tolist() == classes
+    assert set(model.predict(graph.features)) <= set(classes)
+    known = model.predict(graph.features[:12])
+    assert model.score(graph.features, y) == np.mean(known == np.array(values[:12]))
+
+
+def test_links_speak_of_a_tables_index(few):
+    graph, y = few
+    names = [f"node {i}" for i in range(graph.n)]
+    table = pd.DataFrame(graph.features, index=names)
+    links = [(names[a], names[b]) for a, b in graph.links]
+    p = quick().fit(table.to_numpy(), y, edges=links, nodes=names).predict_proba(graph.features)
+    table.columns = [f"f{i}" for i in range(graph.d)]
+    same = quick().fit(table, y, edges=links).predict_proba(table)
+    np.testing.assert_array_equal(p, same)
+
+
+def test_replicas_are_averaged_and_their_disagreement_is_counted(few):
+    graph, y = few
+    model = quick(replicas=3, epochs=1).fit(graph.features, y, edges=graph.links)
+    z = []
+    for r in range(3):
+        with torch.no_grad():
+            from linkdist.inference import logits
+            from linkdist.inputs import make_inputs
+
+            both = logits(model.model_.network, make_inputs(graph.features, torch.device("cpu")))
+            z.append(both[0][r].softmax(-1).numpy())
+    np.testing.assert_allclose(model.predict_proba(graph.features), np.mean(z, 0), atol=1e-6)
+    together = np.mean(z, 0).argmax(1)
+    apart = np.mean([p.argmax(1) != together for p in z], axis=0)
+    np.testing.assert_allclose(model.disagreement(graph.features), apart, atol=1e-6)
+    assert model.history_["features"].shape == (1, 3)
+    assert model.disagreement(graph.features, edges=graph.links).shape == (graph.n,)
+
+
+def test_validation_nodes_choose_and_do_not_teach(few):
+    graph, _ = few
+    y = graph.labels
+    mask = np.arange(graph.n) >= 30
+    a = quick().fit(graph.features, y, edges=graph.links, validation=mask)
+    b = quick().fit(graph.features, y, edges=graph.links, validation=np.arange(30, 60))
+    x = graph.features
+    np.testing.assert_array_equal(a.predict_proba(x), b.predict_proba(x))
+    assert a.history_["features"].max() == a.score(x[30:], y[30:])
+
+
+def test_links_help(planted):
+    """Far more is linked within the groups than between, and the features say little."""
+    y = np.where(np.arange(60) < 12, planted.labels, -1)
+    options = {"device": "cpu", "random_state": 0, "held_out": 0}
+    linked = LinkDistClassifier(**options).fit(planted.features, y, edges=planted.links)
+    alone = LinkDistClassifier(**options).fit(planted.features, y)
+    x, truth = planted.features[12:], planted.labels[12:]
+    assert linked.score(x, truth) >= alone.score(x, truth)
+    whole = linked.predict(planted.features, edges=planted.links)
+    assert np.mean(whole == planted.labels) > 0.8
+
+
+def test_a_node_without_links_teaches_too():
+    x = np.array([[0.0], [0.1], [5.0], [5.1]])
+    graph = quick(epochs=60, held_out=0).fit(x, ["a", "a", "b", "b"], edges=[(0, 1)])
+    assert graph.predict([[5.05]]) == ["b"]
+
+
+def test_pipelines_cross_validation_and_grid_search(planted):
+    """Rows are named, so that a fold comes with the links among its nodes."""
+    nodes = np.arange(planted.n)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = (
+            quick()
+            .set_fit_request(edges=True, nodes=True)
+            .set_score_request(edges=True, nodes=True)
+        )
+        pipeline = make_pipeline(StandardScaler(), model)
+        params = {"edges": planted.links.T, "nodes": nodes}
+        scores = cross_val_score(
+            pipeline, planted.features, planted.labels, cv=3, params=params, error_score="raise"
+        )
+        assert scores.shape == (3,)
+        search = GridSearchCV(
+            pipeline, {"linkdistclassifier__method": ["linkdist", "colinkdist"]}, cv=2,
+            error_score="raise",
+        )  # fmt: skip
+        search.fit(planted.features, planted.labels, **params)
+        assert search.best_score_ > 0.5
+
+
+def test_partial_fit_follows_what_arrives(planted):
+    """Two halves one after the other, against nothing of the second."""
+    links = planted.links
+    half = (links < 30).all(axis=1)
+    x, y = planted.features, planted.labels
+    model = quick(epochs=30).partial_fit(x[:30], y[:30], edges=links[half], classes=[0, 1])
+    before = model.predict_proba(x)
+    model.partial_fit(x, y, edges=links)
+    assert not np.allclose(before, model.predict_proba(x))
+    assert model.score(x, y) > 0.8
+
+
+def test_pyg_data_goes_in_and_predictions_come_out(planted):
+    mask = np.arange(60) < 20
+    data = SimpleNamespace(
+        x=torch.from_numpy(planted.features),
+        edge_index=torch.from_numpy(planted.edges.T.copy()),
+        y=torch.from_numpy(planted.labels),
+        train_mask=torch.from_numpy(mask),
+        val_mask=torch.from_numpy(~mask & (np.arange(60) < 40)),
+    )
+    model = LinkDistClassifier.from_pyg(data, epochs=5, device="cpu", random_state=0)
+    y = np.where(np.arange(60) < 40, planted.labels, -1)
+    same = quick().fit(planted.features, y, edges=planted.edges, validation=np.arange(20, 40))
+    np.testing.assert_array_equal(
+        model.predict_pyg(data), same.predict(planted.features, edges=planted.edges)
+    )
+    np.testing.assert_array_equal(
+        model.predict_pyg(data, with_links=False), same.predict(planted.features)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"replicas": 0}, "replicas must be a whole number from 1; found 0"),
+        ({"held_out": 1.0}, "held_out must be from 0 to below 1; found 1.0"),
+        ({"method": "gcn"}, "unknown method 'gcn'"),
+        ({"epochs": 0}, "epochs must be 1 or more"),
+    ],
+)
+def test_bad_options_are_refused(planted, options, message):
+    with pytest.raises(OptionError, match=message):
+        quick(**options).fit(planted.features, planted.labels, edges=planted.links)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([None] * 60, "more than one class; found no label at all"),
+        (["a"] * 60, "more than one class; found 'a'"),
+        ([0, 1], "found 2"),
+    ],
+)
+def test_bad_labels_are_refused(planted, y, message):
+    with pytest.raises((GraphError, ValueError), match=message):
+        quick().fit(planted.features, y, edges=planted.links)
+
+
+def test_links_outside_the_rows_are_refused(planted):
+    with pytest.raises(GraphError, match=r"links must name nodes 0\.\.59"):
+        quick().fit(planted.features, planted.labels, edges=[(0, 99)])
+
+
+def test_a_class_that_comes_late_is_refused(planted):
+    model = quick().partial_fit(planted.features, planted.labels, edges=planted.links)
+    with pytest.raises(GraphError, match="fit anew"):
+        model.partial_fit(planted.features, planted.labels + 5, edges=planted.links)
+
+
+def test_the_same_seed_gives_the_same_model(planted):
+    a, b = (
+        quick(replicas=2).fit(planted.features, planted.labels, edges=planted.links)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(
+        a.predict_proba(planted.features), b.predict_proba(planted.features)
+    )
