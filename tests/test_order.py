@@ -14,7 +14,7 @@ import linkdist
 SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
-    *("errors", "files", "graph", "pickles", "datasets", "splits"),
+    *("errors", "files", "graph", "encoders", "tables", "pickles", "datasets", "splits"),
     *(
         "kept",
         "backends",
@@ -28,7 +28,8 @@ ORDER = [
     ),
     *("blocks", "bags", "inputs", "network", "folding", "single"),
     *("coefficients", "objective", "draws", "adam", "training", "checkpoints"),
-    *("neighbours", "inference", "scoring", "fitting", "links", "updating", "classifier"),
+    *("neighbours", "inference", "scoring", "fitting", "links", "memory", "updating"),
+    *("classifier", "card", "directories", "storage", "export", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("console", "cli"),

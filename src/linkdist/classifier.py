@@ -28,10 +28,11 @@ from linkdist.fitting import fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.inference import disagreement, from_features, with_links
 from linkdist.links import as_links, with_own_loops
-from linkdist.splits import Split
-from linkdist.updating import Memory, remember, update
+from linkdist.memory import Memory, remember
+from linkdist.splits import Split, held_out
+from linkdist.updating import update
 
-HELD_OUT = 0.2
+HELD_OUT = 0.1
 """Share of the labels that choose the epoch; docs/classifier.md has the measurement."""
 
 
@@ -317,7 +318,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             chosen = _rows(validation, len(labels))
             held = np.intersect1d(chosen, known)
             return [Split(np.setdiff1d(known, held), held, nobody)] * len(seeds)
-        each = [_held_out(labels, self.held_out, seed) for seed in seeds]
+        each = [held_out(labels, self.held_out, seed) for seed in seeds]
         return [Split(np.setdiff1d(known, held), held, nobody) for held in each]
 
     def _train(self, graph: Graph, validation: npt.ArrayLike | None) -> Self:
@@ -398,15 +399,3 @@ def _rows(validation: npt.ArrayLike, n: int) -> IntArray:
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
         raise OptionError(f"validation must hold row numbers from 0 to {n - 1}, or be a mask.")
     return np.unique(rows)
-
-
-def _held_out(labels: IntArray, share: float, seed: int) -> IntArray:
-    """A share of each class's labelled nodes, never all of them."""
-    random = np.random.default_rng(seed)
-    held = []
-    for c in range(labels.max(initial=-1) + 1):
-        nodes = random.permutation(np.flatnonzero(labels == c))
-        held.append(
-            nodes[: min(round(share * len(nodes)), len(nodes) - 1)] if len(nodes) else nodes
-        )
-    return np.sort(np.concatenate(held))

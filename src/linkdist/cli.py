@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from linkdist import datasets as named
-from linkdist.console import Bars, note, print_table, spread
+from linkdist import workflow
+from linkdist.console import Bars, Stages, note, print_table, spread
+from linkdist.encoders import KINDS
 from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
 from linkdist.fitting import fit
@@ -24,8 +26,10 @@ from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scoring import Best
 from linkdist.splits import SETTINGS
+from linkdist.storage import load
 from linkdist.training import METHODS as LINK_METHODS
 from linkdist.training import find_device
+from linkdist.workflow import Options, Tables
 
 INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
@@ -81,32 +85,205 @@ def _describe(info: named.DatasetInfo, data: Path | None) -> dict[str, Any]:
     }
 
 
+Method = Annotated[
+    str, typer.Option(help="linkdist, or colinkdist: with random node pairs pushed apart.")
+]
+Seed = Annotated[int, typer.Option(help="Of the split, the weights and the draws.")]
+NodeFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Your node table, Parquet or CSV.")
+]
+EdgeFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Your link table: two columns of ids.")
+]
+Source = Annotated[
+    str | None, typer.Option(help="Link table's first column of ids; default: its first column.")
+]
+Target = Annotated[
+    str | None, typer.Option(help="Link table's second column of ids; default: its second column.")
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Links of unknown nodes, duplicates and self-loops are errors."),
+]
+ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")]
+
+
 @app.command()
 def train(
-    name: Annotated[str, typer.Argument(help="A named graph; 'linkdist datasets' lists them.")],
-    method: Annotated[
-        str, typer.Option(help="linkdist, or colinkdist: with random node pairs pushed apart.")
-    ] = "colinkdist",
+    name: Annotated[
+        str | None, typer.Argument(help="A named graph; 'linkdist datasets' lists them.")
+    ] = None,
+    nodes: NodeFile = None,
+    edges: EdgeFile = None,
+    id: Annotated[str | None, typer.Option(help="Node table's column of ids.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Node table's column of labels, empty where unknown.")
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Comma-separated columns; default: all that can be.")
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=KIND,...",
+            help="Where the guess is wrong: numeric, categorical, text or vector.",
+        ),
+    ] = None,
+    source: Source = None,
+    target: Target = None,
+    strict: Strict = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Model directory to write, for tables.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a killed training was, for tables.")
+    ] = False,
+    method: Method = "colinkdist",
     setting: Annotated[
         str,
         typer.Option(
-            help="transductive: training sees all nodes and links; inductive: not those of "
-            "validation and test nodes; full-supervised: 60 % of the labels."
+            help="For a named graph. transductive: training sees all nodes and links; inductive: "
+            "not those of validation and test nodes; full-supervised: 60 % of the labels."
         ),
     ] = "transductive",
-    seed: Annotated[int, typer.Option(help="Of the split, the weights and the draws.")] = 0,
+    seed: Seed = 0,
     replicas: Annotated[
         int, typer.Option(help="Train this many at once, on seeds seed, seed + 1, ...")
     ] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the links; default: 200 / average degree.")
+    ] = None,
+    held_out: Annotated[
+        float,
+        typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
+    ] = 0.1,
     device: Device = "auto",
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Train on a named graph; print both modes' accuracy beside a plain MLP's."""
+    """Train on your own tables and keep a model, or on a named graph to see how it does.
+
+    linkdist train --nodes nodes.csv --edges links.csv --id paper --label field --out model
+    """
     check_names("method", [method], LINK_METHODS)
-    check_names("setting", [setting], SETTINGS)
     check_seeds(seed, replicas, "--replicas")
     _check_json(json_file)
+    if nodes is None and edges is None:
+        if name is None:
+            raise OptionError("train needs a named graph, or your own --nodes and --edges.")
+        _train_named(name, method, setting, seed, replicas, epochs, device, data, json_file)
+        return
+    if name is not None or not (nodes and edges and id and label and out):
+        given = {"--nodes": nodes, "--edges": edges, "--id": id, "--label": label, "--out": out}
+        missing = ", ".join(option for option, value in given.items() if not value)
+        found = f"the named graph {name!r}, too" if name is not None else f"no {missing}"
+        raise OptionError(
+            "training on tables needs --nodes, --edges, --id, --label and --out and no named "
+            f"graph; found {found}."
+        )
+    tables = Tables(
+        nodes, edges, id, label, None if features is None else _names(features),
+        _kinds(kinds), source, target, strict,
+    )  # fmt: skip
+    options = Options(method, replicas, epochs, held_out, seed, device)
+    with Stages() as stages:
+        saved = workflow.train(tables, out, options, resume=resume, watcher=stages)
+    scores = saved.about.get("scores", {})
+    print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
+    note(f"Model: {out}; its README.md says what it is and how to use it.")
+    _write_json(json_file, saved.about)
+
+
+def _kinds(text: str | None) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in _names(text or "")]
+    wrong = [f"{column}{sign}{kind}" for column, sign, kind in pairs if not (column and kind)]
+    if wrong:
+        raise OptionError(f"--kinds takes COLUMN=KIND, comma-separated; found {', '.join(wrong)}.")
+    check_names("kind", [kind.strip() for _, _, kind in pairs], KINDS)
+    return {column.strip(): kind.strip() for column, _, kind in pairs}
+
+
+@app.command()
+def predict(
+    model: ModelDir,
+    nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A table, Parquet or CSV.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions: .parquet or .csv.")],
+    edges: EdgeFile = None,
+    device: Device = "auto",
+) -> None:
+    """Predict a table of nodes: from features or, with --edges, with the links among them."""
+    with Stages() as stages:
+        done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
+    note(f"{done} nodes predicted: {out}")
+
+
+@app.command()
+def update(
+    model: ModelDir,
+    nodes: Annotated[Path, typer.Option(metavar="FILE", help="New nodes, Parquet or CSV.")],
+    edges: Annotated[Path, typer.Option(metavar="FILE", help="New links: two columns of ids.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="New model; default: MODEL-updated.")
+    ] = None,
+    source: Source = None,
+    target: Target = None,
+    strict: Strict = False,
+    epochs: Annotated[
+        int | None, typer.Option(help="Default: an eighth of the steps of training anew.")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+) -> None:
+    """Bring a model up to date with new nodes and links, without the old ones.
+
+    Old nodes that new links lead to come along in the node table. The old model stays as it is
+    unless --out names it.
+    """
+    about = load(model).about
+    if "id" not in about or "label" not in about:
+        raise OptionError(f"{model} was not trained on a table; use it from Python.")
+    there = model.resolve()
+    to = out if out is not None else there.with_name(f"{there.name}-updated")
+    tables = Tables(
+        nodes, edges, about["id"], about["label"], source=source, target=target, strict=strict
+    )
+    with Stages() as stages:
+        workflow.update(model, tables, to, epochs=epochs, seed=seed, device=device, watcher=stages)
+    note(f"Model: {to}")
+
+
+@app.command()
+def export(
+    model: ModelDir,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ONNX file to write.")],
+    with_neighbour_head: Annotated[
+        bool, typer.Option("--with-neighbour-head", help="Add the outputs for use with links.")
+    ] = False,
+    rows: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Nodes to compare on; default: the model's sample."),
+    ] = None,
+) -> None:
+    """Write a model as ONNX, once it has been found to give the same on real rows."""
+    saved = load(model)
+    count, difference = workflow.export(
+        saved, file, with_neighbour_head=with_neighbour_head, rows=rows
+    )
+    note(f"{file}: largest difference to the model on {count} rows {difference:.2g}")
+
+
+def _train_named(
+    name: str,
+    method: str,
+    setting: str,
+    seed: int,
+    replicas: int,
+    epochs: int | None,
+    device: str,
+    data: Path | None,
+    json_file: Path | None,
+) -> None:
+    check_names("setting", [setting], SETTINGS)
     where = find_device(device)
     graph = named.load(name, data)
     with Bars() as bars:
@@ -122,6 +299,7 @@ def train(
             setting,
             method=method,
             seeds=seeds,
+            epochs=epochs,
             device=where.type,
             inputs=inputs,
             progress=bars.epoch,

@@ -1,6 +1,6 @@
 """What the loss takes from a view: α, β1, β2 and the class weights.
 
-They are shares of counts, and the counts can be added up: those of a graph that grows are the sum of
+They are shares of counts, and counts can be added up: those of a graph that grows are the sum of
 those of its parts, so that nobody has to look at the old part again.
 """
 

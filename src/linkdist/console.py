@@ -6,7 +6,7 @@ Bars on a terminal; in a log, a plain line whenever a training ends.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,8 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from linkdist import workflow
+from linkdist.encoders import Guess
 from linkdist.paper.protocol import Entry
 from linkdist.paper.run import Watcher
+from linkdist.tables import LinkReport
 
 LOG_WIDTH = 220
 """Columns of a table that does not go to a terminal."""
@@ -58,6 +61,55 @@ def spread(scores: npt.ArrayLike) -> str:
     values = np.asarray(scores)
     mean = f"{values.mean():.2f}"
     return f"{mean} ± {values.std(ddof=1):.2f}" if values.size > 1 else mean
+
+
+class Stages(workflow.Watcher):
+    """A bar for the stage that is going on; what was found is said in lines."""
+
+    def __init__(self) -> None:
+        self.console = _console(stderr=True)
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.bar = self.bars.add_task("", visible=False)
+
+    def __enter__(self) -> Stages:
+        """Show the bar."""
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take it away."""
+        self.bars.stop()
+
+    def stage(self, name: str) -> None:
+        """Say what begins."""
+        self.bars.reset(self.bar, description=name, visible=True)
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        self.bars.update(self.bar, completed=done, total=total or None)
+
+    def columns(self, guesses: Mapping[str, Guess]) -> None:
+        """Show what the columns were taken for."""
+        for name, found in guesses.items():
+            kind = found.kind or "left out"
+            self.console.print(f"column {name}: {kind} ({found.why})", soft_wrap=True)
+
+    def links(self, report: LinkReport) -> None:
+        """Say what became of the links."""
+        self.console.print(str(report), soft_wrap=True)
 
 
 class Bars(Watcher):

@@ -48,7 +48,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """`replace_text` for what is not text.
+    r"""`replace_text` for what is not text.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def replace_bytes(path: Path, content: bytes) -> None:
     >>> with TemporaryDirectory() as folder:
     ...     replace_bytes(Path(folder, "numbers"), bytes(3))
     ...     Path(folder, "numbers").read_bytes()
-    b'\\x00\\x00\\x00'
+    b'\x00\x00\x00'
     """
     aside = path.with_name(f".{path.name}.{uuid4().hex}")
     try:

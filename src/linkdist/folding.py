@@ -7,7 +7,8 @@ Linear before it:
                                                          b' = β - μ γ / √(σ² + ε)
 
 What remains is Linear, LayerNorm, LeakyReLU, Linear, LayerNorm, LeakyReLU, Linear. The neighbour
-head is left out: prediction from features does not ask it.
+head is left out, since prediction from features does not ask it; where it is wanted it folds the
+same way, behind the same first Linear.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Folded(nn.Module):
     ----------
     network : ForkedMLP
         Trained; not changed.
+    head : Block, optional
+        `network.neighbour` for the other half.
 
     Examples
     --------
@@ -34,24 +37,24 @@ class Folded(nn.Module):
     torch.Size([2, 4, 3])
     """
 
-    def __init__(self, network: ForkedMLP) -> None:
+    def __init__(self, network: ForkedMLP, head: Block | None = None) -> None:
         super().__init__()
-        trunk, own = network.trunk, network.own
+        trunk, head = network.trunk, head or network.own
         self.first = nn.ParameterList(_fold(network.first.weight, trunk))
-        self.second = nn.ParameterList(_fold(trunk.linear.weight.transpose(1, 2), own))
-        assert own.linear.bias is not None
+        self.second = nn.ParameterList(_fold(trunk.linear.weight.transpose(1, 2), head))
+        assert head.linear.bias is not None
         self.third = nn.ParameterList(
-            [own.linear.weight.detach().transpose(1, 2), own.linear.bias.detach()]
+            [head.linear.weight.detach().transpose(1, 2), head.linear.bias.detach()]
         )
         self.norms = nn.ParameterList(
             part.detach().squeeze(1)
-            for b in (trunk, own)
+            for b in (trunk, head)
             for part in (b.layer_scale, b.layer_shift)
         )
         self.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Own-label logits (R, n, C) of dense features (n, d)."""
+        """Logits (R, n, C) of dense features (n, d)."""
         scale1, shift1, scale2, shift2 = self.norms
         h = _activate(x @ self.first[0] + self.first[1], scale1, shift1)  # (R, n, hidden)
         h = _activate(torch.baddbmm(self.second[1], h, self.second[0]), scale2, shift2)

@@ -47,6 +47,10 @@ class Model:
     alpha: Tensor
     classes: tuple[str, ...]
 
+    def to(self, device: torch.device) -> Model:
+        """The same on another device."""
+        return Model(self.network.to(device), self.alpha.to(device), self.classes)
+
     @property
     def d(self) -> int:
         """Number of features of a node."""

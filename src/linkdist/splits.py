@@ -190,3 +190,18 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
         test = 500 if setting == "inductive" else None
         return semi_supervised(graph, seed, per_class=2, validation=300, test=test)
     return semi_supervised(graph, seed)
+
+
+def held_out(labels: IntArray, share: float, seed: int) -> IntArray:
+    """Draw a share of each class's labelled nodes, never all of them.
+
+    Examples
+    --------
+    >>> len(held_out(np.array([0] * 10 + [1] * 10 + [-1] * 5), share=0.2, seed=0))
+    4
+    """
+    random, held = np.random.default_rng(seed), [np.array([], dtype=np.int64)]
+    for c in range(labels.max(initial=UNKNOWN) + 1):
+        nodes = random.permutation(np.flatnonzero(labels == c))
+        held.append(nodes[: min(round(share * len(nodes)), max(len(nodes) - 1, 0))])
+    return np.sort(np.concatenate(held))

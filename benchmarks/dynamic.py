@@ -1,0 +1,149 @@
+"""Dynamic graphs: nodes arrive in parts; no update, an update, or training anew?
+
+A graph starts with 80 % of its nodes, drawn at random; the rest arrive in four parts, with their
+links to what is there and the old nodes at the ends of these. After each part all test nodes that
+are present are scored from features and with links, and the work is timed: nothing, an update
+(`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
+transductive split and arrive with their nodes; its validation nodes choose the epoch in training,
+while an update takes its last. Means over five seeds.
+Usage: python benchmarks/dynamic.py [SET ...]
+"""
+
+import copy
+import dataclasses
+import sys
+import time
+
+import numpy as np
+from measure import RESULTS, write
+
+from linkdist import Split, fit, from_features, load, named_split, with_links
+from linkdist.graph import UNKNOWN, Graph
+from linkdist.links import with_own_loops
+from linkdist.memory import remember
+from linkdist.training import find_device
+from linkdist.updating import update
+
+SETS = ("pubmed", "amazon-computers")
+SEEDS = range(5)
+START, PARTS = 0.8, 4
+LIMIT = 20_000
+
+
+def part_of(graph, nodes, links, labels):
+    """Some nodes of a graph and links among them, renumbered."""
+    place = np.full(graph.n, -1)
+    place[nodes] = np.arange(len(nodes))
+    pairs = with_own_loops(place[links].reshape(-1, 2), len(nodes))
+    return Graph.build(graph.features[nodes], pairs, labels[nodes], graph.classes)
+
+
+def trained(whole, graph, nodes, split, seed, device):
+    """A model of all that is present."""
+    train, validation = (
+        np.flatnonzero(np.isin(nodes, part)) for part in (split.train, split.validation)
+    )
+    labels = graph.labels.copy()
+    labels[validation] = whole.labels[nodes[validation]]
+    known = dataclasses.replace(graph, labels=labels)
+    nobody = np.array([], dtype=np.int64)
+    return fit(known, Split(train, validation, nobody), seeds=[seed], device=device).model
+
+
+def scores(model, present, test):
+    """Accuracy in percent on test nodes, from features and with links."""
+    graph, nodes, truth = present
+    where = np.flatnonzero(np.isin(nodes, test))
+    p = (from_features(model, graph.features), with_links(model, graph.features, graph.links))
+    return [100 * float(np.mean(q[where].argmax(1) == truth[nodes[where]])) for q in p]
+
+
+def present_at(graph, arrival, stage, labels):
+    """All that is there after a stage."""
+    nodes = np.flatnonzero(arrival <= stage)
+    links = graph.links[(arrival[graph.links] <= stage).all(axis=1)]
+    return part_of(graph, nodes, links, labels), nodes
+
+
+def arriving_at(graph, arrival, stage, labels):
+    """What a stage brings: its nodes, their links, and the old nodes at their ends."""
+    latest = arrival[graph.links].max(axis=1)
+    links = graph.links[latest == stage]
+    nodes = np.union1d(np.flatnonzero(arrival == stage), links)
+    return part_of(graph, nodes, links, labels)
+
+
+def run(name, seed, device):
+    """Scores and seconds by stage and way."""
+    graph = load(name)
+    split = named_split(graph, "transductive", seed)
+    labels = np.full(graph.n, UNKNOWN)
+    labels[split.train] = graph.labels[split.train]
+    random = np.random.default_rng(seed)
+    rank = random.permutation(graph.n) / graph.n
+    arrival = np.maximum(np.ceil((rank - START) / (1 - START) * PARTS), 0).astype(int)
+    first, nodes = present_at(graph, arrival, 0, labels)
+    model = trained(graph, first, nodes, split, seed, device)
+    frozen = copy.deepcopy(model)
+    memory = remember(first, seed, LIMIT)
+    for stage in range(1, PARTS + 1):
+        now, nodes = present_at(graph, arrival, stage, labels)
+        new = arriving_at(graph, arrival, stage, labels)
+        started = time.perf_counter()
+        memory = update(model, memory, new, seed=stage, limit=LIMIT)
+        updating = time.perf_counter() - started
+        started = time.perf_counter()
+        anew = trained(graph, now, nodes, split, seed, device)
+        seconds = time.perf_counter() - started
+        for way, found, took in (
+            ("none", frozen, 0.0), ("update", model, updating), ("anew", anew, seconds)
+        ):  # fmt: skip
+            yield stage, way, [*scores(found, (now, nodes, graph.labels), split.test), took]
+
+
+def rows_of(name, device):
+    """Lines of the table: a stage and way each."""
+    found = {}
+    for seed in SEEDS:
+        for stage, way, values in run(name, seed, device):
+            found.setdefault((stage, way), []).append(values)
+    for (stage, way), values in found.items():
+        features, links, took = np.mean(values, axis=0)
+        yield {
+            "set": name, "part": stage, "way": way, "from features": round(features, 2),
+            "with links": round(links, 2), "seconds": round(took, 2),
+        }  # fmt: skip
+
+
+def plot(table):
+    """Accuracy and time by part."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(row["set"] for row in table))
+    figure, axes = pyplot.subplots(2, len(names), figsize=(4.5 * len(names), 6), squeeze=False)
+    marks = {"none": ("o", "tab:gray"), "update": ("s", "tab:blue"), "anew": ("^", "tab:orange")}
+    for column, name in enumerate(names):
+        for way, (mark, color) in marks.items():
+            rows = [row for row in table if row["set"] == name and row["way"] == way]
+            parts = [row["part"] for row in rows]
+            top, bottom = axes[:, column]
+            top.plot(parts, [r["with links"] for r in rows], mark + "-", color=color, label=way)
+            top.plot(parts, [r["from features"] for r in rows], mark + "--", color=color)
+            bottom.plot(parts, [r["seconds"] for r in rows], mark + "-", color=color, label=way)
+        top.set(title=name, ylabel="test accuracy, %" if not column else None)
+        bottom.set(xlabel="part that arrived", ylabel="seconds" if not column else None)
+        for axis in (top, bottom):
+            axis.set_xticks(range(1, PARTS + 1))
+    axes[0, 0].legend(title="solid: with links\ndashed: from features", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(RESULTS / "dynamic.svg")
+
+
+if __name__ == "__main__":
+    where = find_device("auto").type
+    lines = [row for name in sys.argv[1:] or SETS for row in rows_of(name, where)]
+    write("dynamic", "python benchmarks/dynamic.py", lines)
+    plot(lines)

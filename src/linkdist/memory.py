@@ -1,0 +1,180 @@
+"""A bounded sample of the links that a model was trained on, and counts of all of them.
+
+A memory holds
+
+- at most `limit` links, half of them at labelled nodes as far as there are so many, since it is
+  these that say what the classes are, and the features and labels of their ends;
+- the counts (`Tally`) of all that was ever seen, from which α, β and the class weights come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from linkdist.coefficients import Tally
+from linkdist.errors import ModelError
+from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.splits import View
+
+LIMIT = 20_000
+"""How many links a memory holds."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a model keeps of the graph it was trained on.
+
+    Attributes
+    ----------
+    graph : Graph
+        The sample: some links, the nodes at their ends.
+    tally : Tally
+        Counts of all that was seen.
+    """
+
+    graph: Graph
+    tally: Tally
+
+
+def remember(graph: Graph, seed: int, limit: int = LIMIT) -> Memory:
+    """Keep a sample of a graph's links, and its counts.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its known labels are those that training may see.
+    seed : int
+        Of the sample.
+    limit : int, optional
+        How many links to keep.
+
+    Examples
+    --------
+    >>> graph = Graph.build(np.eye(4), [(0, 1), (1, 2), (2, 3)], [0, 1, -1, -1])
+    >>> memory = remember(graph, seed=0, limit=2)
+    >>> len(memory.graph.links), memory.tally.nodes
+    (2, 4)
+    """
+    sample = _induced(graph, _picked(graph, graph.links, [seed], limit))
+    return Memory(sample, Tally.of(whole_view(graph)))
+
+
+def whole_view(graph: Graph) -> View:
+    """All of a graph, with all its known labels."""
+    return View(graph.features, np.arange(graph.n), graph.edges, graph.labels, graph.C)
+
+
+def joined_graph(old: Graph, new: Graph) -> Graph:
+    """Two graphs side by side."""
+    return replace(
+        new,
+        features=_stacked([old.features, new.features]),
+        links=np.concatenate([old.links, new.links + old.n]),
+        labels=np.concatenate([old.labels, new.labels]),
+    )
+
+
+def _stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
+    return np.concatenate(parts)
+
+
+def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> IntArray:
+    """At most `limit` of the links, those at labelled nodes first for half of the places."""
+    if len(links) <= limit:
+        return links
+    order = np.random.default_rng(seed).permutation(len(links))
+    labelled = (graph.labels[links[order]] != UNKNOWN).any(axis=1)
+    half = limit // 2
+    first, rest = order[labelled][:half], order[labelled][half:]
+    chosen: IntArray = links[np.concatenate([first, order[~labelled], rest])[:limit]]
+    return chosen
+
+
+def _induced(graph: Graph, links: IntArray) -> Graph:
+    """The links' own nodes, renumbered."""
+    nodes, places = np.unique(links, return_inverse=True)
+    return replace(
+        graph,
+        features=graph.features[nodes],
+        links=places.reshape(links.shape),
+        labels=graph.labels[nodes],
+    )
+
+
+def resampled(memory: Memory, new: Graph, joined: Graph, seed: int, limit: int) -> Graph:
+    """A sample of old and new links, each in proportion to how many links it stands for."""
+    count, old, fresh = len(memory.graph.links), memory.tally.ends, 2 * len(new.edges)
+    places = min(count, round(limit * old / (old + fresh)))
+    kept = np.random.default_rng([seed, 1]).permutation(count)[:places]
+    added = _picked(joined, joined.links[count:], [seed, 2], limit - places)
+    return _induced(joined, np.concatenate([joined.links[kept], added]))
+
+
+def pack(memory: Memory) -> dict[str, Tensor]:
+    """A memory as named tensors.
+
+    Examples
+    --------
+    >>> graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, -1])
+    >>> sorted(pack(remember(graph, seed=0)))
+    ['counts', 'features', 'labels', 'links', 'of_ends', 'of_nodes']
+    """
+    graph, tally = memory.graph, memory.tally
+    arrays = {
+        "links": graph.links,
+        "labels": graph.labels,
+        "counts": np.array([tally.nodes, tally.ends]),
+        "of_nodes": tally.of_nodes,
+        "of_ends": tally.of_ends,
+        **feature_arrays(graph.features),
+    }
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+
+
+def feature_arrays(x: FeatureMatrix) -> dict[str, npt.NDArray[Any]]:
+    """Features as arrays by name: one, or the parts of a CSR matrix.
+
+    Examples
+    --------
+    >>> list(feature_arrays(sparse.csr_matrix(np.eye(2))))
+    ['data', 'indices', 'indptr', 'shape']
+    """
+    if isinstance(x, np.ndarray):
+        return {"features": x}
+    parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr}
+    return {**parts, "shape": np.array(x.shape)}
+
+
+def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> Memory:
+    """A memory from what `pack` gave.
+
+    Examples
+    --------
+    >>> graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, -1])
+    >>> unpack(pack(remember(graph, seed=0)), graph.classes).tally.nodes
+    3
+    """
+    try:
+        found: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        x = found.get("features")
+        if x is None:
+            parts = (found["data"], found["indices"], found["indptr"])
+            x = sparse.csr_matrix(parts, tuple(found["shape"]))
+        nodes, ends = found["counts"].tolist()
+        tally = Tally(nodes, ends, found["of_nodes"], found["of_ends"])
+        graph = Graph.build(x, found["links"], found["labels"], classes)
+    except (KeyError, ValueError) as error:
+        raise ModelError(
+            f"the sample of old links is not one ({error}). Copy the model again, or train again."
+        ) from error
+    return Memory(graph, tally)

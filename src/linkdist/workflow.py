@@ -1,0 +1,408 @@
+"""From tables to a model, from a model to predictions, and on to the next model.
+
+What the commands `train`, `predict` and `update` do, each in one call. Nothing here prints; a
+`Watcher` is told what a person may want to see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from linkdist.checkpoints import Checkpoint
+from linkdist.encoders import Encoders, Guess
+from linkdist.errors import ModelError, TableError
+from linkdist.export import export_onnx
+from linkdist.fitting import Fit, fit
+from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
+from linkdist.inference import Model, from_features, logits, message_passing
+from linkdist.inputs import make_inputs
+from linkdist.links import with_own_loops
+from linkdist.memory import feature_arrays, pack, remember, unpack
+from linkdist.neighbours import Neighbours
+from linkdist.splits import Split, held_out
+from linkdist.storage import Saved, check_target, load, save
+from linkdist.tables import (
+    LinkReport,
+    Nodes,
+    PredictionWriter,
+    node_batches,
+    open_table,
+    read_links,
+    read_nodes,
+)
+from linkdist.training import find_device
+from linkdist.updating import update as update_model
+
+COMPARED = 10_000
+"""Rows of a model's sample on which an export is compared."""
+
+
+class Watcher:
+    """Is told how the work goes; this one keeps silent."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+
+    def progress(self, done: int, total: int) -> None:
+        """How far the stage is; a total of 0 is not known."""
+
+    def columns(self, guesses: Mapping[str, Guess]) -> None:
+        """What the columns were taken for."""
+
+    def links(self, report: LinkReport) -> None:
+        """What became of the rows of the link table."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A node table and a link table, and what their columns are.
+
+    Attributes
+    ----------
+    nodes, edges : Path
+        Parquet or CSV.
+    id, label : str
+        Columns of the node table.
+    features : sequence of str, optional
+        The columns that are features; by default all that can be.
+    kinds : mapping of str to str
+        Columns that are of another kind than guessed.
+    source, target : str, optional
+        Columns of the link table; by default its first two.
+    strict : bool
+        Whether links of unknown nodes, duplicates and self-loops are errors.
+    """
+
+    nodes: Path
+    edges: Path
+    id: str
+    label: str
+    features: Sequence[str] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    target: str | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to train; the fields are the command's options."""
+
+    method: str = "colinkdist"
+    replicas: int = 1
+    epochs: int | None = None
+    held_out: float = 0.1
+    seed: int = 0
+    device: str = "auto"
+
+
+def train(
+    tables: Tables,
+    out: Path,
+    options: Options,
+    *,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+) -> Saved:
+    """Train on tables and leave a model directory.
+
+    Parameters
+    ----------
+    tables : Tables
+        The data.
+    out : Path
+        The model directory.
+    options : Options
+        How to train.
+    resume : bool
+        Whether to go on where a killed training of the same data and options was.
+    watcher : Watcher, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    Saved
+        What the directory holds.
+    """
+    watcher = watcher or Watcher()
+    check_target(out)
+    nodes, graph, report = _read(tables, watcher)
+    seeds = range(options.seed, options.seed + options.replicas)
+    splits = [_split(graph, options.held_out, seed) for seed in seeds]
+    checkpoint = _checkpoint(out, graph, options)
+    if not resume:
+        checkpoint.remove()
+    watcher.stage("training")
+    result = fit(
+        graph,
+        splits,
+        method=options.method,
+        seeds=list(seeds),
+        epochs=options.epochs,
+        device=options.device,
+        progress=watcher.progress,
+        checkpoint=checkpoint,
+    )
+    about = {
+        "id": tables.id,
+        "label": tables.label,
+        "method": options.method,
+        "seed": options.seed,
+        "epochs": result.epochs,
+        "seconds": round(result.seconds, 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
+        **_scores(graph, splits, result),
+    }
+    memory = remember(graph, options.seed)
+    saved = Saved(result.model, nodes.encoders, about, pack(memory))
+    save(out, saved)
+    checkpoint.remove()
+    return saved
+
+
+def predict(
+    model: Path,
+    nodes: Path,
+    out: Path,
+    *,
+    edges: Path | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> int:
+    """Predict a table of nodes, of any length where no links are given.
+
+    Parameters
+    ----------
+    model, nodes, out : Path
+        The model directory, a table with the model's columns, and the table to write.
+    edges : Path, optional
+        Links among these nodes; then all of their logits are held at once.
+    device : {'auto', 'cpu', 'cuda'}
+        Where to compute.
+    watcher : Watcher, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    int
+        How many nodes were predicted.
+    """
+    watcher = watcher or Watcher()
+    saved = load(model)
+    column, encoders = _columns(saved)
+    there = saved.model.to(find_device(device))
+    watcher.stage("predicting")
+    batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
+    parts = (
+        _from_features(there, batches) if edges is None else _linked(there, batches, edges, watcher)
+    )
+    first = next(parts, None)
+    if first is None:
+        raise TableError(f"{nodes}: the table has no rows.")
+    done = 0
+    with PredictionWriter(out, column, first[0].type, there.classes) as writer:
+        for ids, p in itertools.chain([first], parts):
+            writer.write(ids, p)
+            done += len(ids)
+    return done
+
+
+def update(
+    model: Path,
+    tables: Tables,
+    out: Path,
+    *,
+    epochs: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> Saved:
+    """Bring a model up to date with new nodes and links.
+
+    Parameters
+    ----------
+    model : Path
+        The model directory.
+    tables : Tables
+        What is new, with the model's columns; old nodes that new links lead to come along.
+    out : Path
+        The new model's directory; may be the old one's.
+    epochs, seed, device
+        As `linkdist.updating.update` takes them.
+    watcher : Watcher, optional
+        Is told how it goes.
+    """
+    watcher = watcher or Watcher()
+    check_target(out)
+    saved = load(model)
+    if saved.rehearsal is None:
+        raise ModelError(f"{model} keeps no sample of old links, so it cannot be updated.")
+    there = saved.model.to(find_device(device))
+    _, graph, report = _read(tables, watcher, saved)
+    watcher.stage("updating")
+    memory = update_model(
+        there,
+        unpack(saved.rehearsal, there.classes),
+        graph,
+        method=saved.about.get("method", "colinkdist"),
+        seed=seed,
+        epochs=epochs,
+        progress=watcher.progress,
+    )
+    added = {"nodes": graph.n, **_counts(graph), "links": str(report)}
+    about = {**saved.about, "updates": [*saved.about.get("updates", []), added]}
+    new = Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory))
+    save(out, new)
+    return new
+
+
+def export(
+    saved: Saved,
+    path: Path,
+    *,
+    with_neighbour_head: bool = False,
+    rows: Path | None = None,
+) -> tuple[int, float]:
+    """Write a model as ONNX, compared on a table's rows or on the model's own sample.
+
+    Returns
+    -------
+    int, float
+        On how many rows it was compared, and the largest difference.
+    """
+    if rows is not None:
+        column, encoders = _columns(saved)
+        _, features = next(node_batches(rows, column, encoders), (None, None))
+        if features is None:
+            raise TableError(f"{rows}: the table has no rows.")
+    elif saved.rehearsal is not None:
+        features = unpack(saved.rehearsal, saved.model.classes).graph.features[:COMPARED]
+    else:
+        raise ModelError("the model keeps no sample of nodes to compare on; name a table of rows.")
+    difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)
+    return features.shape[0], difference
+
+
+def _read(
+    tables: Tables, watcher: Watcher, saved: Saved | None = None
+) -> tuple[Nodes, Graph, LinkReport]:
+    watcher.stage("reading nodes")
+    nodes = read_nodes(
+        tables.nodes,
+        tables.id,
+        tables.label,
+        kinds=tables.kinds,
+        features=tables.features,
+        encoders=None if saved is None else saved.encoders,
+        progress=watcher.progress,
+        classes=None if saved is None else saved.model.classes,
+    )
+    if nodes.unknown_labels:
+        named = ", ".join(f"{name!r} ({n} rows)" for name, n in nodes.unknown_labels.items())
+        raise TableError(
+            f"{tables.nodes}: the model does not know the classes {named}; an update takes no new "
+            "classes. Train anew on all data, or leave these labels empty."
+        )
+    watcher.columns(nodes.guesses)
+    watcher.stage("reading links")
+    links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
+    watcher.links(report)
+    every = with_own_loops(links, len(nodes.labels))
+    return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
+
+
+def _columns(saved: Saved) -> tuple[str, Encoders]:
+    if saved.encoders is None or "id" not in saved.about:
+        raise ModelError("this model was not trained on a table; use it from Python.")
+    return saved.about["id"], saved.encoders
+
+
+def _split(graph: Graph, share: float, seed: int) -> Split:
+    known = np.flatnonzero(graph.labels != UNKNOWN)
+    held = held_out(graph.labels, share, seed)
+    return Split(np.setdiff1d(known, held), held, np.array([], dtype=np.int64))
+
+
+Batches: TypeAlias = Iterator[tuple[pa.Array, FeatureMatrix]]
+Parts: TypeAlias = Iterator[tuple[pa.Array, npt.NDArray[np.float32]]]
+
+
+def _watched(batches: Batches, total: int, watcher: Watcher) -> Batches:
+    done = 0
+    for ids, features in batches:
+        yield ids, features
+        done += len(ids)
+        watcher.progress(done, total)
+
+
+def _from_features(model: Model, batches: Batches) -> Parts:
+    return ((ids, from_features(model, features)) for ids, features in batches)
+
+
+def _linked(model: Model, batches: Batches, edges: Path, watcher: Watcher) -> Parts:
+    """All nodes at once: a node's neighbours may stand anywhere in the table."""
+    device, ids, both = model.alpha.device, [], []
+    for names, features in batches:
+        ids.append(names)
+        both.append(torch.stack(logits(model.network, make_inputs(features, device))))
+    if not ids:
+        return
+    whole, (z, s) = pa.concat_arrays(ids), torch.cat(both, dim=2)
+    watcher.stage("reading links")
+    links, report = read_links(edges, whole)
+    watcher.links(report)
+    back = links[links[:, 0] != links[:, 1], ::-1]
+    neighbours = Neighbours([np.concatenate([links, back])], len(whole), device)
+    passed = message_passing(z, s, neighbours, model.alpha)
+    yield whole, passed.softmax(-1).mean(0).cpu().numpy()
+
+
+def _checkpoint(out: Path, graph: Graph, options: Options) -> Checkpoint:
+    """Beside the model directory, for this very data and these options."""
+    digest = hashlib.sha256(json.dumps(vars(options), default=str).encode())
+    for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
+        digest.update(np.ascontiguousarray(part).data)
+    target = out.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return Checkpoint(target.parent / f".{target.name}.training", digest.hexdigest())
+
+
+def _counts(graph: Graph) -> dict[str, Any]:
+    known = graph.labels[graph.labels != UNKNOWN]
+    counts = np.bincount(known, minlength=graph.C).tolist()
+    return {"labels": dict(zip(graph.classes, counts, strict=True))}
+
+
+def _scores(graph: Graph, splits: Sequence[Split], result: Fit) -> dict[str, Any]:
+    """Accuracies on held-out nodes, their curve and the confusion from features."""
+    if not result.history.chooses:
+        return {}
+    best = {mode: result.history.best(mode).validation for mode in ("features", "mean")}
+    inputs = make_inputs(graph.features, result.model.alpha.device)
+    predicted = logits(result.model.network, inputs)[0].argmax(-1).cpu().numpy()  # (R, n)
+    confusion = np.zeros((graph.C, graph.C), dtype=np.int64)
+    for split, found in zip(splits, predicted, strict=True):
+        np.add.at(confusion, (graph.labels[split.validation], found[split.validation]), 1)
+    curve = result.history.curve("features")[:, 0].T  # (R, epochs)
+    return {
+        "scores": {
+            "held-out nodes": len(splits[0].validation),
+            "accuracy from features": round(float(best["features"].mean()), 4),
+            "accuracy with links": round(float(best["mean"].mean()), 4),
+        },
+        "curve": curve.round(4).tolist(),
+        "confusion": confusion.tolist(),
+    }
