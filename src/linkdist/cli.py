@@ -171,6 +171,11 @@ def train(
     if nodes is None and edges is None:
         if name is None:
             raise OptionError("train needs a named graph, or your own --nodes and --edges.")
+        if out is not None or resume:
+            raise OptionError(
+                "a named graph's training is measured and not kept, so --out and --resume have no "
+                "meaning; they are for your own --nodes and --edges."
+            )
         _train_named(name, method, setting, seed, replicas, epochs, device, data, json_file)
         return
     if name is not None or not (nodes and edges and id and label and out):

@@ -23,9 +23,12 @@ from linkdist.coefficients import Tally
 from linkdist.errors import ModelError
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.splits import View
+from linkdist.training import epochs_for
 
 LIMIT = 20_000
 """How many links a memory holds."""
+SURE = 0.5
+"""Share of them that are sure to be at labelled nodes, as far as there are so many."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,13 @@ class Memory:
         The sample: some links, the nodes at their ends.
     tally : Tally
         Counts of all that was seen.
+    schedule : int
+        Passes over the links that training anew would take.
     """
 
     graph: Graph
     tally: Tally
+    schedule: int
 
 
 def remember(graph: Graph, seed: int, limit: int = LIMIT) -> Memory:
@@ -64,7 +70,7 @@ def remember(graph: Graph, seed: int, limit: int = LIMIT) -> Memory:
     (2, 4)
     """
     sample = _induced(graph, _picked(graph, graph.links, [seed], limit))
-    return Memory(sample, Tally.of(whole_view(graph)))
+    return Memory(sample, Tally.of(whole_view(graph)), epochs_for(graph.degree))
 
 
 def whole_view(graph: Graph) -> View:
@@ -89,14 +95,14 @@ def _stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
 
 
 def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> IntArray:
-    """At most `limit` of the links, those at labelled nodes first for half of the places."""
+    """At most `limit` of the links: some at labelled nodes, the others at random."""
     if len(links) <= limit:
         return links
     order = np.random.default_rng(seed).permutation(len(links))
     labelled = (graph.labels[links[order]] != UNKNOWN).any(axis=1)
-    half = limit // 2
-    first, rest = order[labelled][:half], order[labelled][half:]
-    chosen: IntArray = links[np.concatenate([first, order[~labelled], rest])[:limit]]
+    sure = round(SURE * limit)
+    first, rest = order[labelled][:sure], np.delete(order, np.flatnonzero(labelled)[:sure])
+    chosen: IntArray = links[np.concatenate([first, rest])[:limit]]
     return chosen
 
 
@@ -133,7 +139,7 @@ def pack(memory: Memory) -> dict[str, Tensor]:
     arrays = {
         "links": graph.links,
         "labels": graph.labels,
-        "counts": np.array([tally.nodes, tally.ends]),
+        "counts": np.array([tally.nodes, tally.ends, memory.schedule]),
         "of_nodes": tally.of_nodes,
         "of_ends": tally.of_ends,
         **feature_arrays(graph.features),
@@ -170,11 +176,11 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> Memory:
         if x is None:
             parts = (found["data"], found["indices"], found["indptr"])
             x = sparse.csr_matrix(parts, tuple(found["shape"]))
-        nodes, ends = found["counts"].tolist()
+        nodes, ends, schedule = found["counts"].tolist()
         tally = Tally(nodes, ends, found["of_nodes"], found["of_ends"])
         graph = Graph.build(x, found["links"], found["labels"], classes)
     except (KeyError, ValueError) as error:
         raise ModelError(
             f"the sample of old links is not one ({error}). Copy the model again, or train again."
         ) from error
-    return Memory(graph, tally)
+    return Memory(graph, tally, schedule)

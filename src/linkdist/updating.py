@@ -19,7 +19,7 @@ from linkdist.graph import Graph
 from linkdist.inference import Model
 from linkdist.inputs import make_inputs
 from linkdist.memory import LIMIT, Memory, joined_graph, resampled, whole_view
-from linkdist.training import BATCH, epochs_for, loop_on_links
+from linkdist.training import BATCH, loop_on_links
 
 SHARE = 0.125
 """Steps of an update, as a share of training anew."""
@@ -80,14 +80,14 @@ def update(
     by = coefficients([tally] * R, None, device)
     inputs = make_inputs(joined.features, device)
     loop = loop_on_links(network, inputs, [view] * R, seeds, by, method, rate=RATE)
-    total = epochs if epochs is not None else _epochs(tally, loop.steps)
+    total = epochs if epochs is not None else _epochs(memory.schedule, tally, loop.steps)
     loop.run(total, None if progress is None else lambda epoch: progress(epoch + 1, total))
     with torch.no_grad():
         model.alpha.copy_(by.alpha)
-    return Memory(resampled(memory, graph, joined, seed, limit), tally)
+    sample = resampled(memory, graph, joined, seed, limit)
+    return Memory(sample, tally, memory.schedule)
 
 
-def _epochs(tally: Tally, steps: int) -> int:
-    edges = tally.ends // 2
-    anew = epochs_for(edges / tally.nodes) * edges / BATCH
+def _epochs(schedule: int, tally: Tally, steps: int) -> int:
+    anew = schedule * (tally.ends // 2) / BATCH  # steps
     return max(1, round(SHARE * anew / steps))

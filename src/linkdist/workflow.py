@@ -22,7 +22,7 @@ import torch
 
 from linkdist.checkpoints import Checkpoint
 from linkdist.encoders import Encoders, Guess
-from linkdist.errors import ModelError, TableError
+from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx
 from linkdist.fitting import Fit, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
@@ -138,6 +138,9 @@ def train(
     """
     watcher = watcher or Watcher()
     check_target(out)
+    _check_epochs(options.epochs)
+    if not 0 <= options.held_out < 1:
+        raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
     nodes, graph, report = _read(tables, watcher)
     seeds = range(options.seed, options.seed + options.replicas)
     splits = [_split(graph, options.held_out, seed) for seed in seeds]
@@ -247,6 +250,7 @@ def update(
     """
     watcher = watcher or Watcher()
     check_target(out)
+    _check_epochs(epochs)
     saved = load(model)
     if saved.rehearsal is None:
         raise ModelError(f"{model} keeps no sample of old links, so it cannot be updated.")
@@ -294,6 +298,11 @@ def export(
         raise ModelError("the model keeps no sample of nodes to compare on; name a table of rows.")
     difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)
     return features.shape[0], difference
+
+
+def _check_epochs(epochs: int | None) -> None:
+    if epochs is not None and epochs < 1:
+        raise OptionError(f"epochs must be 1 or more; found {epochs}.")
 
 
 def _read(
@@ -376,7 +385,11 @@ def _checkpoint(out: Path, graph: Graph, options: Options) -> Checkpoint:
     for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
         digest.update(np.ascontiguousarray(part).data)
     target = out.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        advice = "Name a directory in a folder that you may write to."
+        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
     return Checkpoint(target.parent / f".{target.name}.training", digest.hexdigest())
 
 
