@@ -1,11 +1,11 @@
-"""Dynamic graphs: nodes arrive in parts; no update, an update, or training anew?
+"""Dynamic graphs: nodes arrive in parts, and there is no update, an update, or training anew.
 
 A graph starts with 80 % of its nodes, drawn at random; the rest arrive in four parts, with their
 links to what is there and the old nodes at the ends of these. After each part all test nodes that
 are present are scored from features and with links, and the work is timed: nothing, an update
 (`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
-transductive split and arrive with their nodes; its validation nodes choose the epoch in training,
-while an update takes its last. Means over five seeds.
+transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch in
+training; an update has those of the start. Means over five seeds.
 Usage: python benchmarks/dynamic.py [SET ...]
 """
 
@@ -38,8 +38,8 @@ def part_of(graph, nodes, links, labels):
     return Graph.build(graph.features[nodes], pairs, labels[nodes], graph.classes)
 
 
-def trained(whole, graph, nodes, split, seed, device):
-    """A model of all that is present."""
+def split_of(whole, graph, nodes, split):
+    """The present part of a graph with its validation nodes' labels, and of a split."""
     train, validation = (
         np.flatnonzero(np.isin(nodes, part)) for part in (split.train, split.validation)
     )
@@ -47,7 +47,7 @@ def trained(whole, graph, nodes, split, seed, device):
     labels[validation] = whole.labels[nodes[validation]]
     known = dataclasses.replace(graph, labels=labels)
     nobody = np.array([], dtype=np.int64)
-    return fit(known, Split(train, validation, nobody), seeds=[seed], device=device).model
+    return known, Split(train, validation, nobody)
 
 
 def scores(model, present, test):
@@ -83,9 +83,10 @@ def run(name, seed, device):
     rank = random.permutation(graph.n) / graph.n
     arrival = np.maximum(np.ceil((rank - START) / (1 - START) * PARTS), 0).astype(int)
     first, nodes = present_at(graph, arrival, 0, labels)
-    model = trained(graph, first, nodes, split, seed, device)
+    known, own = split_of(graph, first, nodes, split)
+    model = fit(known, own, seeds=[seed], device=device).model
     frozen = copy.deepcopy(model)
-    memory = remember(first, seed, LIMIT)
+    memory = remember(known, [own], seed, LIMIT)
     for stage in range(1, PARTS + 1):
         now, nodes = present_at(graph, arrival, stage, labels)
         new = arriving_at(graph, arrival, stage, labels)
@@ -93,7 +94,7 @@ def run(name, seed, device):
         memory = update(model, memory, new, seed=stage, limit=LIMIT)
         updating = time.perf_counter() - started
         started = time.perf_counter()
-        anew = trained(graph, now, nodes, split, seed, device)
+        anew = fit(*split_of(graph, now, nodes, split), seeds=[seed], device=device).model
         seconds = time.perf_counter() - started
         for way, found, took in (
             ("none", frozen, 0.0), ("update", model, updating), ("anew", anew, seconds)

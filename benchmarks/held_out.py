@@ -52,10 +52,10 @@ def row(name, labels, inputs, graph):
     """One line of the table."""
     line = {"set": name, "labels": labels}
     for share in SHARES:
+        splits, where = splits_of(graph, labels, share), inputs.device.type
         result = fit(
-            graph, splits_of(graph, labels, share), SETTINGS[labels], seeds=list(SEEDS), inputs=inputs,
-            device=inputs.device.type,
-        )  # fmt: skip
+            graph, splits, SETTINGS[labels], seeds=list(SEEDS), inputs=inputs, device=where
+        )
         line[f"{share:.0%}"] = " / ".join(f"{a:.2f}" for a in accuracies(result))
     return line
 

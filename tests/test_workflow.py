@@ -227,7 +227,7 @@ def test_strict_tells_of_every_duplicate(command, folder, papers, tmp_path):
     for row, link in enumerate(papers["links"], start=1):
         pair = frozenset(link.values())
         if pair in seen:
-            again.append((row, sorted(pair)))
+            again.append((row, list(link.values())))
         seen.add(pair)
     code, _, shown = command(*training(folder), "--out", tmp_path / "model", "--strict")
     assert code == 2
@@ -460,7 +460,7 @@ def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, ar
         (["--kinds", "year=number"], "unknown kind 'number' (near: numeric)"),
         (["--kinds", "years=numeric"], "unknown column 'years' (near: year)"),
         (["--kinds", "field=text"], "'field' holds ids or labels and cannot be a feature"),
-        (["--features", "titel"], "unknown column 'titel' (near: title)"),
+        (["--features", "titel"], "unknown column 'titel' (near: title"),
         (["--id", "papers"], "unknown column 'papers' (near: paper)"),
         (["--label", "fields"], "unknown column 'fields' (near: field)"),
         (["--source", "form"], "unknown column 'form' (near: from)"),

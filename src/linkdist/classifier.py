@@ -333,7 +333,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         modes = {"features": "features", "links": "mean"} if result.history.chooses else {}
         self.history_ = {to: result.history.curve(of)[:, 0] for to, of in modes.items()}
         self._seed = seeds[0]
-        self._memory = remember(graph, self._seed)
+        self._memory = remember(graph, splits, self._seed)
         return self
 
     @property

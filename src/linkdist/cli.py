@@ -234,7 +234,7 @@ def update(
     target: Target = None,
     strict: Strict = False,
     epochs: Annotated[
-        int | None, typer.Option(help="Default: an eighth of the steps of training anew.")
+        int | None, typer.Option(help="Passes; default: a sixteenth of the steps of training anew.")
     ] = None,
     seed: Seed = 0,
     device: Device = "auto",

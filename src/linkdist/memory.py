@@ -2,8 +2,9 @@
 
 A memory holds
 
-- at most `limit` links, half of them at labelled nodes as far as there are so many, since it is
-  these that say what the classes are, and the features and labels of their ends;
+- at most `limit` links, some of them at labelled nodes for sure, since it is these that say what
+  the classes are, and the features and labels of their ends;
+- the labelled nodes that each replica held out, which choose the epoch of an update, too;
 - the counts (`Tally`) of all that was ever seen, from which α, β and the class weights come.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,17 @@ from torch import Tensor
 from linkdist.coefficients import Tally
 from linkdist.errors import ModelError
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
-from linkdist.splits import View
+from linkdist.splits import Split, View
 from linkdist.training import epochs_for
 
 LIMIT = 20_000
 """How many links a memory holds."""
-SURE = 0.5
+SURE = 0.1
 """Share of them that are sure to be at labelled nodes, as far as there are so many."""
+HELD = 2_000
+"""How many held-out nodes a replica keeps."""
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ class Memory:
     Attributes
     ----------
     graph : Graph
-        The sample: some links, the nodes at their ends.
+        The sample: some links, the nodes at their ends, the held-out nodes.
+    held : (R, n) bool array
+        Which nodes of the sample each replica holds out.
     tally : Tally
         Counts of all that was seen.
     schedule : int
@@ -46,17 +53,20 @@ class Memory:
     """
 
     graph: Graph
+    held: Mask
     tally: Tally
     schedule: int
 
 
-def remember(graph: Graph, seed: int, limit: int = LIMIT) -> Memory:
+def remember(graph: Graph, splits: Sequence[Split], seed: int, limit: int = LIMIT) -> Memory:
     """Keep a sample of a graph's links, and its counts.
 
     Parameters
     ----------
     graph : Graph
-        Its known labels are those that training may see.
+        What training saw.
+    splits : sequence of Split
+        One a replica; the validation nodes are those held out.
     seed : int
         Of the sample.
     limit : int, optional
@@ -65,12 +75,24 @@ def remember(graph: Graph, seed: int, limit: int = LIMIT) -> Memory:
     Examples
     --------
     >>> graph = Graph.build(np.eye(4), [(0, 1), (1, 2), (2, 3)], [0, 1, -1, -1])
-    >>> memory = remember(graph, seed=0, limit=2)
+    >>> split = Split(np.array([0]), np.array([1]), np.array([], dtype=int))
+    >>> memory = remember(graph, [split], seed=0, limit=2)
     >>> len(memory.graph.links), memory.tally.nodes
     (2, 4)
     """
-    sample = _induced(graph, _picked(graph, graph.links, [seed], limit))
-    return Memory(sample, Tally.of(whole_view(graph)), epochs_for(graph.degree))
+    held = np.zeros((len(splits), graph.n), dtype=bool)
+    for row, split in zip(held, splits, strict=True):
+        row[split.validation[:HELD]] = True
+    links = _picked(graph, graph.links, [seed], limit)
+    sample, nodes = _induced(graph, links, held)
+    taught = replace(graph, labels=np.where(_by_all(held), UNKNOWN, graph.labels))
+    tally = Tally.of(whole_view(taught))
+    return Memory(sample, held[:, nodes], tally, epochs_for(graph.degree))
+
+
+def _by_all(held: Mask) -> Mask:
+    """The nodes that no replica learns from."""
+    return held.all(axis=0) & (len(held) > 0)
 
 
 def whole_view(graph: Graph) -> View:
@@ -106,24 +128,29 @@ def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> I
     return chosen
 
 
-def _induced(graph: Graph, links: IntArray) -> Graph:
-    """The links' own nodes, renumbered."""
-    nodes, places = np.unique(links, return_inverse=True)
-    return replace(
+def _induced(graph: Graph, links: IntArray, held: Mask) -> tuple[Graph, IntArray]:
+    """The links' own nodes and the held-out ones, renumbered; and which they are."""
+    nodes = np.union1d(links, np.flatnonzero(held.any(axis=0)))
+    sample = replace(
         graph,
         features=graph.features[nodes],
-        links=places.reshape(links.shape),
+        links=np.searchsorted(nodes, links),
         labels=graph.labels[nodes],
     )
+    return sample, nodes
 
 
-def resampled(memory: Memory, new: Graph, joined: Graph, seed: int, limit: int) -> Graph:
-    """A sample of old and new links, each in proportion to how many links it stands for."""
+def resampled(memory: Memory, new: Graph, seed: int, limit: int = LIMIT) -> Memory:
+    """Of old and new links together, each in proportion to how many links it stands for."""
+    joined = joined_graph(memory.graph, new)
+    held = np.pad(memory.held, ((0, 0), (0, new.n)))
     count, old, fresh = len(memory.graph.links), memory.tally.ends, 2 * len(new.edges)
     places = min(count, round(limit * old / (old + fresh)))
     kept = np.random.default_rng([seed, 1]).permutation(count)[:places]
     added = _picked(joined, joined.links[count:], [seed, 2], limit - places)
-    return _induced(joined, np.concatenate([joined.links[kept], added]))
+    sample, nodes = _induced(joined, np.concatenate([joined.links[kept], added]), held)
+    tally = memory.tally + Tally.of(whole_view(new))
+    return Memory(sample, held[:, nodes], tally, memory.schedule)
 
 
 def pack(memory: Memory) -> dict[str, Tensor]:
@@ -132,13 +159,14 @@ def pack(memory: Memory) -> dict[str, Tensor]:
     Examples
     --------
     >>> graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, -1])
-    >>> sorted(pack(remember(graph, seed=0)))
-    ['counts', 'features', 'labels', 'links', 'of_ends', 'of_nodes']
+    >>> sorted(pack(remember(graph, [], seed=0)))
+    ['counts', 'features', 'held', 'labels', 'links', 'of_ends', 'of_nodes']
     """
     graph, tally = memory.graph, memory.tally
     arrays = {
         "links": graph.links,
         "labels": graph.labels,
+        "held": memory.held.astype(np.uint8),
         "counts": np.array([tally.nodes, tally.ends, memory.schedule]),
         "of_nodes": tally.of_nodes,
         "of_ends": tally.of_ends,
@@ -167,7 +195,7 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> Memory:
     Examples
     --------
     >>> graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, -1])
-    >>> unpack(pack(remember(graph, seed=0)), graph.classes).tally.nodes
+    >>> unpack(pack(remember(graph, [], seed=0)), graph.classes).tally.nodes
     3
     """
     try:
@@ -183,4 +211,7 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> Memory:
         raise ModelError(
             f"the sample of old links is not one ({error}). Copy the model again, or train again."
         ) from error
-    return Memory(graph, tally, schedule)
+    held = found["held"].astype(bool)
+    if held.ndim != 2 or held.shape[1] != graph.n:
+        raise ModelError(f"held-out nodes must be {graph.n}; found shape {held.shape}.")
+    return Memory(graph, held, tally, schedule)

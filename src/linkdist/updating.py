@@ -4,24 +4,28 @@ Training on links needs no more than links and the features at their ends. So a 
 up to date by further optimisation on what is new, beside a sample of what was there before, its
 `Memory`, without touching every node again. α, β and the class weights come from the counts of all
 that was ever seen. An update takes a fixed share of the steps that training anew on everything
-would take.
+would take, and ends with the state that does best on the nodes that a replica held out, which may
+be the one it began with.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import GraphError
-from linkdist.fitting import Progress
-from linkdist.graph import Graph
+from linkdist.fitting import Progress, Snapshot
+from linkdist.graph import UNKNOWN, Graph, IntArray
 from linkdist.inference import Model
-from linkdist.inputs import make_inputs
-from linkdist.memory import LIMIT, Memory, joined_graph, resampled, whole_view
+from linkdist.inputs import Inputs, make_inputs
+from linkdist.memory import LIMIT, Mask, Memory, joined_graph, resampled, whole_view
+from linkdist.network import ForkedMLP
 from linkdist.training import BATCH, loop_on_links
 
-SHARE = 0.125
+SHARE = 0.06
 """Steps of an update, as a share of training anew."""
 RATE = 0.003
 """Adam's learning rate in an update: the weights are good already."""
@@ -54,8 +58,8 @@ def update(
     seed : int, optional
         Of the order of links, Dropout and the new memory.
     epochs : int, optional
-        Passes over new and remembered links; by default as many as make an eighth of the steps
-        of training anew.
+        Passes over new and remembered links; by default as many as make a small
+        share of the steps of training anew.
     limit : int, optional
         How many links the new memory holds.
     progress : callable, optional
@@ -72,20 +76,66 @@ def update(
             f"found {', '.join(graph.classes)}."
         )
     joined = joined_graph(memory.graph, graph)
-    tally = memory.tally + Tally.of(whole_view(graph))
+    new = resampled(memory, graph, seed, limit)
     network = model.network
     device, R = network.first.weight.device, network.first.weight.shape[0]
-    view = whole_view(joined)
+    held = np.pad(memory.held, ((0, 0), (0, graph.n)))
+    views = [replace(whole_view(joined), labels=_without(joined.labels, row)) for row in held]
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(R)]
-    by = coefficients([tally] * R, None, device)
+    by = coefficients([new.tally] * R, None, device)
     inputs = make_inputs(joined.features, device)
-    loop = loop_on_links(network, inputs, [view] * R, seeds, by, method, rate=RATE)
-    total = epochs if epochs is not None else _epochs(memory.schedule, tally, loop.steps)
-    loop.run(total, None if progress is None else lambda epoch: progress(epoch + 1, total))
+    loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE)
+    total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
+    judge = Judge(network, inputs, joined.labels, held)
+
+    def after_epoch(epoch: int) -> None:
+        judge.look()
+        if progress is not None:
+            progress(epoch + 1, total)
+
+    judge.look()
+    loop.run(total, after_epoch)
+    judge.restore()
     with torch.no_grad():
         model.alpha.copy_(by.alpha)
-    sample = resampled(memory, graph, joined, seed, limit)
-    return Memory(sample, tally, memory.schedule)
+    return new
+
+
+class Judge:
+    """Keeps the best state of each replica, by its accuracy on the nodes that it holds out.
+
+    Without held-out nodes it keeps nothing, and the last state stays.
+    """
+
+    def __init__(self, network: ForkedMLP, inputs: Inputs, labels: IntArray, held: Mask) -> None:
+        self.network, self.inputs = network, inputs
+        nodes = np.flatnonzero(held.any(axis=0))
+        where = torch.from_numpy(nodes).to(inputs.device)
+        self.rows = where.expand(len(held), 1, -1)
+        self.truth = torch.from_numpy(labels[nodes]).to(inputs.device)
+        self.counts = torch.from_numpy(held[:, nodes]).to(inputs.device)
+        self.best = torch.full((len(held),), -1, device=inputs.device)
+        self.kept = Snapshot(network)
+
+    @torch.no_grad()
+    def look(self) -> None:
+        """Score the present state and keep it where it is the best; the later of two equals."""
+        if not self.rows.numel():
+            return
+        z, _ = self.network(self.inputs, self.rows)
+        hits = ((z.squeeze(1).argmax(-1) == self.truth) & self.counts).sum(-1)
+        self.kept.keep(hits >= self.best)
+        self.best = torch.maximum(self.best, hits)
+
+    def restore(self) -> None:
+        """Put the best state back."""
+        if self.rows.numel():
+            self.kept.restore()
+
+
+def _without(labels: IntArray, held: Mask) -> IntArray:
+    """Labels, those of held-out nodes unknown."""
+    return np.where(held, UNKNOWN, labels)
 
 
 def _epochs(schedule: int, tally: Tally, steps: int) -> int:

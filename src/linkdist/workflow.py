@@ -169,7 +169,7 @@ def train(
         "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
         **_scores(graph, splits, result),
     }
-    memory = remember(graph, options.seed)
+    memory = remember(graph, splits, options.seed)
     saved = Saved(result.model, nodes.encoders, about, pack(memory))
     save(out, saved)
     checkpoint.remove()

@@ -1,0 +1,235 @@
+"""What a kill leaves: train, update and predict end by SIGKILL at random moments.
+
+Each time a good model directory, or a good file of predictions, is there already and is about to
+be replaced. Afterwards it must be the old one or the new one, to the byte. A killed training then
+goes on with --resume and must end with the weights of one that was never killed.
+
+This process has imported LinkDist and runs nothing of it, so that what it forks is as good as a
+new process without the seconds that imports take. Usage: python benchmarks/kill.py [KILLS]
+"""
+
+import csv
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from measure import write
+
+from linkdist import cli, workflow
+from linkdist.storage import load
+
+FORK = multiprocessing.get_context("fork")
+PAPERS = Path(__file__).parents[1] / "examples" / "papers"
+NODES, ROWS, EPOCHS = 300, 40_000, 6
+KEPT = ("weights.safetensors", "rehearsal.safetensors")
+"""What is the same in every training of the same data: the header tells of seconds."""
+
+
+def in_child(target, *args, limit=None):
+    """Call in a forked process, which is killed after some seconds; give its exit code."""
+    process = FORK.Process(target=_quietly, args=(target, args))
+    process.start()
+    process.join(limit)
+    process.kill()
+    process.join()
+    return process.exitcode
+
+
+def _quietly(target, args):
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+    target(*args)
+
+
+def command(*args):
+    """The command line, for `in_child`."""
+    sys.argv = ["linkdist", *map(str, args)]
+    cli.main()
+
+
+def run(*args):
+    """A command that is not killed."""
+    code = in_child(command, *args)
+    if code != 0:
+        raise SystemExit(f"linkdist {' '.join(map(str, args))}: exit code {code}")
+
+
+@dataclass
+class Case:
+    """A command and what it replaces: a directory or a file."""
+
+    name: str
+    args: list
+    target: Path
+    old: dict = field(default_factory=dict)
+    new: dict = field(default_factory=dict)
+
+    def content(self):
+        """The files of the target."""
+        paths = self.target.iterdir() if self.target.is_dir() else [self.target]
+        return {path.name: path.read_bytes() for path in paths}
+
+    def reset(self):
+        """Put the old one back."""
+        if self.target.is_dir():
+            shutil.rmtree(self.target)
+            self.target.mkdir()
+        for name, data in self.old.items():
+            inside = self.target / name if self.target.is_dir() else self.target
+            inside.write_bytes(data)
+
+    def found(self):
+        """Whether the target is old, new or neither."""
+        if self.target.is_dir() and in_child(load, self.target) != 0:
+            return "broken"
+        there = self.content()
+        if there == self.old:
+            return "old"
+        kept = [name for name in self.new if name in KEPT or not self.target.is_dir()]
+        whole = there.keys() == self.new.keys()
+        same = whole and all(there[name] == self.new[name] for name in kept)
+        return "new" if same else "broken"
+
+    def aside(self):
+        """Which half-written files lie beside the target."""
+        name = re.compile(re.escape(f".{self.target.name}.") + r"[0-9a-f]{32}(\.old)?")
+        return {path.name for path in self.target.parent.iterdir() if name.fullmatch(path.name)}
+
+
+def kill(case, times, moments):
+    """Kill a command at random moments; count what is found afterwards."""
+    case.old = case.content()
+    started = time.perf_counter()
+    run(*case.args)
+    seconds = time.perf_counter() - started
+    case.new = case.content()
+    counts = Counter()
+    for _ in range(times):
+        case.reset()
+        before = case.aside()
+        code = in_child(command, *case.args, limit=moments.uniform(0, 1.1 * seconds))
+        counts["in time"] += code == -signal.SIGKILL
+        counts["failed"] += code not in (0, -signal.SIGKILL)
+        counts["writing"] += bool(case.aside() - before)
+        counts[case.found()] += 1
+        if case.name == "train":
+            case.reset()
+            run(*case.args, "--resume")
+            counts["resumed"] += case.found() == "new"
+    run(*case.args)
+    counts["new at last"] += case.found() == "new"
+    return {
+        "command": case.name,
+        "seconds undisturbed": round(seconds, 2),
+        "kills": times,
+        "before the end": counts["in time"],
+        "amid writing": counts["writing"],
+        "old found": counts["old"],
+        "new found": counts["new"],
+        "neither": counts["broken"] + counts["failed"],
+        "same weights by --resume": counts["resumed"] if case.name == "train" else "",
+        "works afterwards": "yes" if counts["new at last"] else "no",
+        "left aside": len(case.aside()),
+    }
+
+
+def tables(folder):
+    """Small tables: some papers with their links, and a long one to predict."""
+    rows = {}
+    for name in ("nodes", "links"):
+        with (PAPERS / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            rows[name] = list(csv.DictReader(file))
+    rows["nodes"] = rows["nodes"][:NODES]
+    known = {row["paper"] for row in rows["nodes"]}
+    rows["links"] = [link for link in rows["links"] if known.issuperset(link.values())]
+    rows["many"] = [rows["nodes"][i % NODES] for i in range(ROWS)]
+    for name, lines in rows.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+
+
+def training(folder, seed):
+    """Arguments of a short training."""
+    about = ["--nodes", folder / "nodes.csv", "--edges", folder / "links.csv", "--id", "paper"]
+    return ["train", *about, "--label", "field", "--epochs", EPOCHS, "--seed", seed]
+
+
+def rows(times, seed=0):
+    """The table: a row a command."""
+    moments = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables(folder)
+        model, other, out = folder / "model", folder / "other", folder / "predictions.parquet"
+        run(*training(folder, 0), "--out", model)
+        run(*training(folder, 1), "--out", other)
+        links = ["--nodes", folder / "nodes.csv", "--edges", folder / "links.csv"]
+        predicting = ["predict", model, folder / "many.csv", "--out", out]
+        run("predict", other, *predicting[2:])
+        return [
+            kill(case, times, moments)
+            for case in (
+                Case("predict", predicting, out),
+                Case("update", ["update", model, *links, "--out", model, "--epochs", 2], model),
+                Case("train", [*training(folder, 2), "--out", other], other),
+            )
+        ]
+
+
+class Suicidal(workflow.Watcher):
+    """Notes each epoch and ends its process at one of them."""
+
+    def __init__(self, log, epoch):
+        self.log, self.epoch, self.trains = log, epoch, False
+
+    def stage(self, name):
+        """Training is what counts."""
+        self.trains = name == "training"
+
+    def progress(self, done, total):
+        """An epoch is done."""
+        if self.trains:
+            with self.log.open("a") as file:
+                file.write(f"{done}\n")
+            if done == self.epoch:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def resumed(epochs):
+    """Kill a training after some epochs, each time resumed: exit codes, epochs done, the end."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables(folder)
+        run(*training(folder, 0), "--out", folder / "undisturbed")
+        log, out = folder / "log", folder / "model"
+        data = workflow.Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
+        options = workflow.Options(epochs=EPOCHS)
+
+        def train(epoch, resume):
+            workflow.train(data, out, options, resume=resume, watcher=Suicidal(log, epoch))
+
+        codes = [in_child(train, epoch, i > 0) for i, epoch in enumerate([*epochs, None])]
+        files = [(folder / model / KEPT[0]).read_bytes() for model in ("undisturbed", "model")]
+        return {
+            "codes": codes,
+            "epochs": [int(line) for line in log.read_text().split()],
+            "same": files[0] == files[1],
+            "beside": sorted(path.name for path in folder.iterdir() if path.name.startswith(".")),
+        }
+
+
+if __name__ == "__main__":
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    write("kill", " ".join(["python benchmarks/kill.py", *sys.argv[1:]]), rows(times))
