@@ -5,13 +5,13 @@ links to what is there and the old nodes at the ends of these. After each part a
 are present are scored from features and with links, and the work is timed: nothing, an update
 (`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
 transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch in
-training; an update has those of the start. Means over five seeds.
-Usage: python benchmarks/dynamic.py [SET ...]
+training; an update has those of the start. Means over some seeds.
+Usage: python benchmarks/dynamic.py [--seeds 5] [SET ...]
 """
 
+import argparse
 import copy
 import dataclasses
-import sys
 import time
 
 import numpy as np
@@ -25,7 +25,6 @@ from linkdist.training import find_device
 from linkdist.updating import update
 
 SETS = ("pubmed", "amazon-computers")
-SEEDS = range(5)
 START, PARTS = 0.8, 4
 LIMIT = 20_000
 
@@ -102,10 +101,10 @@ def run(name, seed, device):
             yield stage, way, [*scores(found, (now, nodes, graph.labels), split.test), took]
 
 
-def rows_of(name, device):
+def rows_of(name, device, seeds):
     """Lines of the table: a stage and way each."""
     found = {}
-    for seed in SEEDS:
+    for seed in seeds:
         for stage, way, values in run(name, seed, device):
             found.setdefault((stage, way), []).append(values)
     for (stage, way), values in found.items():
@@ -144,7 +143,11 @@ def plot(table):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("sets", nargs="*", default=SETS)
+    asked = parser.parse_args()
     where = find_device("auto").type
-    lines = [row for name in sys.argv[1:] or SETS for row in rows_of(name, where)]
-    write("dynamic", "python benchmarks/dynamic.py", lines)
+    lines = [row for name in asked.sets for row in rows_of(name, where, range(asked.seeds))]
+    write("dynamic", f"python benchmarks/dynamic.py --seeds {asked.seeds}", lines)
     plot(lines)

@@ -20,12 +20,16 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from measure import write
 
 from linkdist import cli, workflow
 from linkdist.storage import load
+
+for late in ("torch._dynamo", "linkdist.bags", "linkdist.loops", "linkdist.terms"):
+    import_module(late)  # else every child would
 
 FORK = multiprocessing.get_context("fork")
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"

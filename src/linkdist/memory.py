@@ -92,7 +92,7 @@ def remember(graph: Graph, splits: Sequence[Split], seed: int, limit: int = LIMI
 
 def _by_all(held: Mask) -> Mask:
     """The nodes that no replica learns from."""
-    return held.all(axis=0) & (len(held) > 0)
+    return held.all(axis=0) if len(held) else np.zeros(held.shape[1], dtype=bool)
 
 
 def whole_view(graph: Graph) -> View:
