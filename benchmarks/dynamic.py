@@ -4,8 +4,8 @@ A graph starts with 80 % of its nodes, drawn at random; the rest arrive in four 
 links to what is there and the old nodes at the ends of these. After each part all test nodes that
 are present are scored from features and with links, and the work is timed: nothing, an update
 (`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
-transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch in
-training; an update has those of the start. Means over some seeds.
+transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch
+in training; an update has those of the start. Means over some seeds.
 Usage: python benchmarks/dynamic.py [--seeds 5] [SET ...]
 """
 

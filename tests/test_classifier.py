@@ -27,7 +27,8 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    [LinkDistClassifier(device="cpu", epochs=60)], expected_failed_checks=lambda _: EXPECTED_FAILURES
+    [LinkDistClassifier(device="cpu", epochs=60)],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
 def test_scikit_learns_checks(estimator, check):
     with warnings.catch_warnings():

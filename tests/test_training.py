@@ -215,7 +215,7 @@ def test_the_tally_of_two_parts_is_the_sum(planted):
         assert torch.equal(one, other)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -230,9 +230,9 @@ def test_a_killed_training_goes_on_to_the_same_weights(planted, tmp_path, after)
     def kill(done, total):
         epochs.append(done)
         if done == after:
-            raise Killed
+            raise KilledError
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         fit(planted, splits, "inductive", progress=kill, checkpoint=checkpoint, **options)
     result = fit(
         planted,

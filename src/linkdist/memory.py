@@ -92,7 +92,8 @@ def remember(graph: Graph, splits: Sequence[Split], seed: int, limit: int = LIMI
 
 def _by_all(held: Mask) -> Mask:
     """The nodes that no replica learns from."""
-    return held.all(axis=0) if len(held) else np.zeros(held.shape[1], dtype=bool)
+    nobody = np.zeros(held.shape[1], dtype=bool)
+    return np.logical_and.reduce(held, axis=0) if len(held) else nobody
 
 
 def whole_view(graph: Graph) -> View:
