@@ -9,6 +9,7 @@ new process without the seconds that imports take. Usage: python benchmarks/kill
 """
 
 import csv
+import gc
 import multiprocessing
 import os
 import random
@@ -19,10 +20,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+import torch
 from measure import write
 
 from linkdist import cli, workflow
@@ -30,28 +33,38 @@ from linkdist.storage import load
 
 for late in ("torch._dynamo", "linkdist.bags", "linkdist.loops", "linkdist.terms"):
     import_module(late)  # else every child would
+gc.freeze()  # else every child would copy what it collects
 
 FORK = multiprocessing.get_context("fork")
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
-NODES, ROWS, EPOCHS = 300, 40_000, 6
+NODES, ROWS, EPOCHS = 240, 20_000, 4
+ANY, WRITING = "at any moment", "while it writes"
 KEPT = ("weights.safetensors", "rehearsal.safetensors")
 """What is the same in every training of the same data: the header tells of seconds."""
 
 
-def in_child(target, *args, limit=None):
-    """Call in a forked process, which is killed after some seconds; give its exit code."""
+def in_child(target, *args, limit=None, begun=lambda: True):
+    """Call in a forked process, which is killed some seconds after it has begun something.
+
+    Gives its exit code and the seconds that it had from then on.
+    """
     process = FORK.Process(target=_quietly, args=(target, args))
     process.start()
+    while process.is_alive() and not begun():
+        time.sleep(0.0002)
+    started = time.perf_counter()
     process.join(limit)
+    seconds = time.perf_counter() - started
     process.kill()
     process.join()
-    return process.exitcode
+    return process.exitcode, seconds
 
 
 def _quietly(target, args):
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123
         for number in (1, 2):
             os.dup2(nowhere.fileno(), number)
+    torch.set_num_threads(1)  # threads that wait for each other make no even pace
     target(*args)
 
 
@@ -63,7 +76,7 @@ def command(*args):
 
 def run(*args):
     """A command that is not killed."""
-    code = in_child(command, *args)
+    code, _ = in_child(command, *args)
     if code != 0:
         raise SystemExit(f"linkdist {' '.join(map(str, args))}: exit code {code}")
 
@@ -75,8 +88,15 @@ class Case:
     name: str
     args: list
     target: Path
-    old: dict = field(default_factory=dict)
-    new: dict = field(default_factory=dict)
+    resumes: bool = False
+
+    def __post_init__(self):
+        """Run it once: what it replaces is old, what it leaves is new, and how long it takes."""
+        self.old = self.content()
+        started = time.perf_counter()
+        _, writing = in_child(command, *self.args, begun=self.aside)
+        self.seconds = {ANY: time.perf_counter() - started, WRITING: writing}
+        self.new = self.content()
 
     def content(self):
         """The files of the target."""
@@ -94,7 +114,7 @@ class Case:
 
     def found(self):
         """Whether the target is old, new or neither."""
-        if self.target.is_dir() and in_child(load, self.target) != 0:
+        if self.target.is_dir() and in_child(load, self.target)[0] != 0:
             return "broken"
         there = self.content()
         if there == self.old:
@@ -104,46 +124,50 @@ class Case:
         same = whole and all(there[name] == self.new[name] for name in kept)
         return "new" if same else "broken"
 
-    def aside(self):
-        """Which half-written files lie beside the target."""
+    def aside(self, known=frozenset()):
+        """Which half-written files lie beside the target, but for those known."""
         name = re.compile(re.escape(f".{self.target.name}.") + r"[0-9a-f]{32}(\.old)?")
-        return {path.name for path in self.target.parent.iterdir() if name.fullmatch(path.name)}
+        there = {path.name for path in self.target.parent.iterdir() if name.fullmatch(path.name)}
+        return there - known
+
+    def left(self):
+        """What is there of the target under hidden names, checkpoints included."""
+        hidden = [path.name for path in self.target.parent.glob(".*")]
+        return [name for name in hidden if name.lstrip(".").startswith(f"{self.target.name}.")]
 
 
-def kill(case, times, moments):
-    """Kill a command at random moments; count what is found afterwards."""
-    case.old = case.content()
-    started = time.perf_counter()
-    run(*case.args)
-    seconds = time.perf_counter() - started
-    case.new = case.content()
+def kill(case, times, moments, when):
+    """Kill a command at random moments, of all its time or while it writes; count what is found."""
     counts = Counter()
     for _ in range(times):
         case.reset()
         before = case.aside()
-        code = in_child(command, *case.args, limit=moments.uniform(0, 1.1 * seconds))
+        limit = moments.uniform(0, 1.1 * case.seconds[when])
+        begun = partial(case.aside, before) if when == WRITING else (lambda: True)
+        code, _ = in_child(command, *case.args, limit=limit, begun=begun)
         counts["in time"] += code == -signal.SIGKILL
         counts["failed"] += code not in (0, -signal.SIGKILL)
-        counts["writing"] += bool(case.aside() - before)
+        counts["writing"] += bool(case.aside(before))
         counts[case.found()] += 1
-        if case.name == "train":
+        if case.resumes and when == ANY:
             case.reset()
             run(*case.args, "--resume")
             counts["resumed"] += case.found() == "new"
+    case.reset()
     run(*case.args)
-    counts["new at last"] += case.found() == "new"
     return {
         "command": case.name,
-        "seconds undisturbed": round(seconds, 2),
-        "kills": times,
-        "before the end": counts["in time"],
-        "amid writing": counts["writing"],
+        "killed": when,
+        "seconds of that": round(case.seconds[when], 3),
+        "times": times,
+        "before its end": counts["in time"],
+        "half-written file aside": counts["writing"],
         "old found": counts["old"],
         "new found": counts["new"],
         "neither": counts["broken"] + counts["failed"],
-        "same weights by --resume": counts["resumed"] if case.name == "train" else "",
-        "works afterwards": "yes" if counts["new at last"] else "no",
-        "left aside": len(case.aside()),
+        "same weights by --resume": counts["resumed"] if case.resumes and when == ANY else "",
+        "works afterwards": "yes" if case.found() == "new" else "no",
+        "left then": len(case.left()),
     }
 
 
@@ -179,17 +203,18 @@ def rows(times, seed=0):
         model, other, out = folder / "model", folder / "other", folder / "predictions.parquet"
         run(*training(folder, 0), "--out", model)
         run(*training(folder, 1), "--out", other)
+        run("predict", other, folder / "many.csv", "--out", out)
+        used = shutil.copytree(model, folder / "used")
+        predict = ["predict", used, folder / "many.csv", "--out", out]
         links = ["--nodes", folder / "nodes.csv", "--edges", folder / "links.csv"]
-        predicting = ["predict", model, folder / "many.csv", "--out", out]
-        run("predict", other, *predicting[2:])
-        return [
-            kill(case, times, moments)
-            for case in (
-                Case("predict", predicting, out),
-                Case("update", ["update", model, *links, "--out", model, "--epochs", 2], model),
-                Case("train", [*training(folder, 2), "--out", other], other),
-            )
+        update = ["update", model, *links, "--out", model, "--epochs", 2]
+        train = [*training(folder, 2), "--out", other]
+        cases = [
+            Case("predict", predict, out),
+            Case("update", update, model),
+            Case("train", train, other, resumes=True),
         ]
+        return [kill(case, times, moments, when) for case in cases for when in (ANY, WRITING)]
 
 
 class Suicidal(workflow.Watcher):
@@ -224,7 +249,7 @@ def resumed(epochs):
         def train(epoch, resume):
             workflow.train(data, out, options, resume=resume, watcher=Suicidal(log, epoch))
 
-        codes = [in_child(train, epoch, i > 0) for i, epoch in enumerate([*epochs, None])]
+        codes = [in_child(train, epoch, i > 0)[0] for i, epoch in enumerate([*epochs, None])]
         files = [(folder / model / KEPT[0]).read_bytes() for model in ("undisturbed", "model")]
         return {
             "codes": codes,

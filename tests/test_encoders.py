@@ -17,19 +17,10 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from linkdist import encoders as module
-from linkdist.encoders import (
-    KINDS,
-    Categorical,
-    Encoders,
-    Numeric,
-    Problems,
-    Text,
-    Vector,
-    guess,
-    make_encoders,
-    text_of,
-)
+from linkdist.columns import KINDS, guess, text_of
+from linkdist.encoders import Categorical, Encoders, Numeric, Text, Vector, make_encoders
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
+from linkdist.problems import Problems
 
 NAN, INF = float("nan"), float("inf")
 

@@ -14,7 +14,9 @@ import linkdist
 SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
-    *("errors", "files", "graph", "encoders", "tables", "pickles", "datasets", "splits"),
+    *("errors", "files", "graph"),
+    *("problems", "columns", "encoders", "tables", "readers", "predictions"),
+    *("pickles", "datasets", "splits"),
     *(
         "kept",
         "backends",

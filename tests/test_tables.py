@@ -14,17 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from linkdist import readers
 from linkdist import tables as module
 from linkdist.encoders import make_encoders
 from linkdist.errors import LinkDistError, OptionError, TableError
-from linkdist.tables import (
-    LinkReport,
-    PredictionWriter,
-    node_batches,
-    open_table,
-    read_links,
-    read_nodes,
-)
+from linkdist.predictions import PredictionWriter
+from linkdist.readers import LinkReport, node_batches, read_links, read_nodes
+from linkdist.tables import open_table
 
 NODES = """paper,field,age,shelf,title
 007,math,1,a,On graphs
@@ -351,7 +347,7 @@ def test_links_are_those_that_a_dictionary_finds(tmp_path, ids, pairs, size):
     place = {node: row for row, node in enumerate(ids)}
     known = [tuple(sorted((place[i], place[j]))) for i, j in pairs if {i, j} <= place.keys()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LINKS", size)
+        patch.setattr(readers, "LINKS", size)
         if not known:
             with pytest.raises(TableError, match="no row names two nodes of it"):
                 read_links(path, pa.array(ids))

@@ -314,6 +314,29 @@ def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
     assert told == ["predicting", (n, n)]
 
 
+def left_by_a_kill(path):
+    """A half-written file, under the name that it has until it is whole."""
+    aside = path.with_name(f".{path.name}.{'0123456789abcdef' * 2}")
+    aside.write_bytes(b"half of")
+    return aside
+
+
+@pytest.mark.xfail(strict=True, reason="what a killed prediction wrote aside stays for good")
+def test_a_prediction_takes_away_what_a_killed_one_left(command, model, folder, tmp_path):
+    out = tmp_path / "predictions.csv"
+    left_by_a_kill(out)
+    assert command("predict", model, folder / "nodes.csv", "--out", out)[0] == 0
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.xfail(strict=True, reason="what a killed training wrote aside of its state stays")
+def test_a_training_takes_away_what_a_killed_one_left(command, folder, tmp_path):
+    out = tmp_path / "model"
+    left_by_a_kill(tmp_path / ".model.training")
+    assert command(*training(folder), "--out", out)[0] == 0
+    assert list(tmp_path.iterdir()) == [out]
+
+
 # Updates.
 
 

@@ -13,8 +13,8 @@ import typer
 
 from linkdist import datasets as named
 from linkdist import workflow
+from linkdist.columns import KINDS
 from linkdist.console import Bars, Stages, note, print_table, spread
-from linkdist.encoders import KINDS
 from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
 from linkdist.fitting import fit

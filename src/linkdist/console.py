@@ -17,10 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from linkdist import workflow
-from linkdist.encoders import Guess
+from linkdist.columns import Guess
 from linkdist.paper.protocol import Entry
 from linkdist.paper.run import Watcher
-from linkdist.tables import LinkReport
+from linkdist.readers import LinkReport
 
 LOG_WIDTH = 220
 """Columns of a table that does not go to a terminal."""

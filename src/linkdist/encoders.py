@@ -19,22 +19,29 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from linkdist.errors import ModelError, OptionError, TableError, check_names
+from linkdist.columns import (
+    KINDS,
+    Doubles,
+    Mask,
+    as_lists,
+    as_mask,
+    as_numbers,
+    lengths_of,
+    plain,
+    text_of,
+)
+from linkdist.errors import ModelError, check_names
 from linkdist.graph import FeatureMatrix, FloatArray
-
-KINDS = ("numeric", "categorical", "text", "vector")
+from linkdist.problems import SHOWN, Problems, gathered
 
 CATEGORIES = 1000
 """How many values of a categorical column get a feature: the most frequent."""
@@ -51,87 +58,7 @@ FAR = float(np.finfo(np.float32).max)
 LIMIT = 1e6
 """A number that lies more deviations from the mean counts as so many."""
 
-MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
-"""How a numeric column of text spells a missing value, in lower case."""
-
-SHOWN = 5
-"""How many examples of a problem a message gives."""
-
 WORD = re.compile(r"\w+")
-
-SECONDS = {"day": 86400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-"""Dates and times are numbers in seconds, whatever the unit of their file."""
-
-Doubles: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
-
-
-class Problems:
-    """All that is wrong with a table, for one message.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> problems.names("column", ["aged"], ["id", "age"])
-    >>> problems.rows("column 'age' must hold numbers", [3, 8], ["old", "young"])
-    >>> problems.check("nodes.csv")
-    Traceback (most recent call last):
-    linkdist.errors.TableError: nodes.csv: unknown column 'aged' (near: age); known are id, age. \
-column 'age' must hold numbers; row 3 has 'old', row 8 has 'young'.
-    """
-
-    def __init__(self) -> None:
-        self._found: Counter[str] = Counter()
-        self._examples: dict[str, list[str]] = {}
-
-    def __bool__(self) -> bool:
-        """Whether anything was noted."""
-        return bool(self._examples)
-
-    def add(self, rule: str) -> None:
-        """Note a problem that has no row."""
-        self._examples.setdefault(rule.rstrip("."), [])
-
-    def names(self, what: str, asked: Iterable[str], known: Iterable[str]) -> None:
-        """Note names that are not known, as `check_names` tells of them."""
-        try:
-            check_names(what, asked, known)
-        except OptionError as error:
-            self.add(str(error))
-
-    def rows(self, rule: str, rows: Rows, values: Sequence[Any]) -> None:
-        """Note the rows that break a rule, with what they hold instead."""
-        if len(rows) == 0:
-            return
-        examples = self._examples.setdefault(rule, [])
-        self._found[rule] += len(rows)
-        for row, value in zip(rows[: SHOWN - len(examples)], values, strict=False):
-            examples.append(f"row {row} has {_shown(value)}")
-
-    def check(self, where: str = "") -> None:
-        """Raise a `TableError` if anything was noted, `where` before it."""
-        if self:
-            sentences = [self._sentence(rule) for rule in self._examples]
-            raise TableError(f"{where}: {' '.join(sentences)}".removeprefix(": "))
-
-    def _sentence(self, rule: str) -> str:
-        examples = self._examples[rule]
-        parts = [", ".join([f"{rule}; {examples[0]}", *examples[1:]])] if examples else [rule]
-        if self._found[rule] > len(examples):
-            parts.append(f"{self._found[rule]} such in all")
-        return f"{', '.join(parts)}."
-
-
-@contextmanager
-def gathered(problems: Problems | None) -> Iterator[Problems]:
-    """Problems to note in: those given, or new ones that are raised at the end."""
-    if problems is not None:
-        yield problems
-    else:
-        own = Problems()
-        yield own
-        own.check()
 
 
 class Encoder(ABC):
@@ -262,7 +189,7 @@ class Numeric(Encoder):
         return cls(state["name"], float(mean[0]), float(deviation[0]))
 
     def _read(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
-        x, wrong = _numbers(column)
+        x, wrong = as_numbers(column)
         self._refuse("numbers", wrong, column, first_row, problems)
         far = np.abs(x) > FAR
         self._refuse("finite numbers", far, column, first_row, problems)
@@ -338,7 +265,7 @@ class Categorical(Encoder):
     def _encode(self, values: pa.Array) -> sparse.csr_matrix:
         known = pa.array(self.categories, pa.large_string())
         place = pc.index_in(values, value_set=known, skip_nulls=True)
-        ends = np.concatenate([[0], np.cumsum(_mask(place.is_valid()))])
+        ends = np.concatenate([[0], np.cumsum(as_mask(place.is_valid()))])
         ones = np.ones(ends[-1], dtype=np.float32)
         columns = place.drop_null().to_numpy()
         return sparse.csr_matrix((ones, columns, ends), shape=(len(values), self.width))
@@ -459,7 +386,7 @@ class Vector(Encoder):
 
     def see(self, column: pa.Array, first_row: int = 1, problems: Problems | None = None) -> None:
         """Learn from a batch of the column; the first vector says how long all are."""
-        lengths = _lengths(_lists(plain(column))[0])
+        lengths = lengths_of(as_lists(plain(column))[0])
         if not self.width and lengths.any():
             self.mean = self.deviation = np.zeros(lengths[lengths > 0][0])
         super().see(column, first_row, problems)
@@ -481,9 +408,9 @@ class Vector(Encoder):
         return cls(state["name"], mean.tolist(), deviation.tolist())
 
     def _read(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
-        lists, wrong = _lists(column)
+        lists, wrong = as_lists(column)
         self._refuse("lists of numbers (CSV holds none)", wrong, column, first_row, problems)
-        lengths = _lengths(lists)
+        lengths = lengths_of(lists)
         x = np.full((len(lists), self.width), np.nan)
         if not self.width:
             return x
@@ -625,46 +552,6 @@ class Encoders:
         return [(column, known[column.name]) for column in self.columns if column.name in known]
 
 
-@dataclass(frozen=True)
-class Guess:
-    """What a column is taken for.
-
-    Attributes
-    ----------
-    kind : str or None
-        One of `KINDS`; None leaves the column out.
-    why : str
-        For the user to judge by.
-    """
-
-    kind: str | None
-    why: str
-
-
-def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> dict[str, Guess]:
-    """Guess each column's kind.
-
-    Parameters
-    ----------
-    schema : Schema
-        The table's columns and their types.
-    sample : Table
-        Some of its rows.
-    leave_out : collection of str
-        Columns that are no features.
-
-    Examples
-    --------
-    >>> sample = pa.table({"id": [1, 2], "age": [30, 40], "title": ["A tale", "Of two"]})
-    >>> for name, found in guess(sample.schema, sample, ["id"]).items():
-    ...     print(f"{name}: {found.kind}, {found.why}")
-    age: numeric, holds int64
-    title: text, 2 different values in 2 rows
-    """
-    fields = [field for field in schema if field.name not in leave_out]
-    return {field.name: _guess(field.type, sample[field.name]) for field in fields}
-
-
 def make_encoders(kinds: Mapping[str, str]) -> Encoders:
     """Encoders that have seen nothing yet.
 
@@ -682,54 +569,6 @@ numeric, categorical, text, vector.
     """
     check_names("kind of column", dict.fromkeys(kinds.values()), KINDS)
     return Encoders([CLASSES[kind](name) for name, kind in kinds.items()])
-
-
-def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column's values without what only stores them: chunks, dictionaries, runs, extensions."""
-    if isinstance(column, pa.ChunkedArray):
-        return plain(column.combine_chunks())
-    if isinstance(column, pa.ExtensionArray):
-        return plain(column.storage)
-    if pa.types.is_dictionary(column.type):
-        return plain(column.dictionary_decode())
-    if pa.types.is_run_end_encoded(column.type):
-        return plain(pc.run_end_decode(column))
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return column
-
-
-def text_of(column: pa.Array) -> pa.Array:
-    """Single values as text, as ids and categories are compared.
-
-    Parameters
-    ----------
-    column : (n,) Arrow array
-        Not of lists or structs.
-
-    Returns
-    -------
-    (n,) array of large_string
-        Null where a value is null, NaN or the empty text.
-
-    Examples
-    --------
-    >>> text_of(pa.array([1.0, float("nan"), 2.5])).to_pylist()
-    ['1', None, '2.5']
-    >>> text_of(pa.array(["007", ""])).to_pylist()
-    ['007', None]
-    """
-    values = plain(column)
-    if pa.types.is_floating(values.type):
-        values = values.cast(pa.float64())
-        values = pc.if_else(pc.is_nan(values), None, values)
-    elif pa.types.is_timestamp(values.type):  # by its instant: not every machine knows every zone
-        values = values.view(pa.timestamp(values.type.unit))
-    try:
-        text = values.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        text = pa.array([_spelled(value) for value in values], pa.large_string())
-    return pc.if_else(pc.equal(text, ""), None, text)
 
 
 class _Moments:
@@ -790,119 +629,10 @@ def _most_frequent(counts: Counter[str], most: int) -> list[str]:
     return sorted(counts, key=lambda value: (-counts[value], value))[:most]
 
 
-def _mask(column: pa.Array) -> Mask:
-    mask: Mask = column.to_numpy(zero_copy_only=False).astype(bool)
-    return mask
-
-
-def _numbers(column: pa.Array) -> tuple[Doubles, Mask]:
-    """A column as numbers, NaN where missing, and where it holds something else."""
-    kind = column.type
-    scale = 1.0
-    wrong = np.zeros(len(column), dtype=bool)
-    if _is_text(kind):
-        column, wrong = _parsed(column)
-    elif _is_time(kind):
-        scale = SECONDS["day" if pa.types.is_date32(kind) else getattr(kind, "unit", "ms")]
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not _is_number(kind):
-        wrong = _mask(column.is_valid())
-        column = pa.nulls(len(column))
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values * scale, wrong
-
-
-def _parsed(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Text read as numbers, and where it is none."""
-    text = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING, text.type))
-    text = pc.if_else(missing, None, text)
-    try:
-        return text.cast(pa.float64()), np.zeros(len(text), dtype=bool)
-    except pa.ArrowInvalid:
-        numbers = pa.array([_number(value) for value in text.to_pylist()], pa.float64())
-        return numbers, _mask(pc.and_(numbers.is_null(), text.is_valid()))
-
-
-def _number(text: str | None) -> float | None:
-    if text is None or "_" in text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _lists(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """A column as lists of numbers, null where missing, and where it holds something else."""
-    target = pa.large_list(pa.float64())
-    if _is_vector(column.type):
-        return column.cast(target, safe=False), np.zeros(len(column), dtype=bool)
-    return pa.nulls(len(column), target), _mask(column.is_valid())
-
-
-def _lengths(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """How long each list is, 0 where it is missing."""
-    lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
-    return lengths
-
-
 def _single(encoder: Encoder, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
     """A column's single values as text; lists and structs are a problem."""
     if not pa.types.is_nested(column.type):
         return text_of(column)
-    there = _mask(column.is_valid())
+    there = as_mask(column.is_valid())
     encoder._refuse("one value a row", there, column, first_row, problems)
     return pa.nulls(len(column), pa.large_string())
-
-
-def _guess(kind: pa.DataType, sample: pa.ChunkedArray) -> Guess:
-    values = plain(sample)
-    there = text_of(values).drop_null() if _is_text(values.type) else values.drop_null()
-    if not len(there):
-        return Guess(None, "holds no value in the first rows")
-    if _is_number(values.type) or _is_time(values.type):
-        return Guess("numeric", f"holds {kind}")
-    if _is_vector(values.type):
-        return Guess("vector", f"holds {kind}")
-    if not _is_text(values.type):
-        return Guess(None, f"holds {kind}, which is no feature")
-    distinct = len(there.unique())
-    why = f"{distinct} different values in {len(there)} rows"
-    return Guess("categorical" if distinct <= min(50, len(there) / 2) else "text", why)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in (*tests, pa.types.is_boolean, pa.types.is_null))
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration)
-    return any(test(kind) for test in tests)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_vector(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(test(kind) for test in tests) and _is_number(kind.value_type)
-
-
-def _spelled(value: pa.Scalar) -> str | None:
-    """A value as text where Arrow has no way to."""
-    found = value.as_py()
-    if isinstance(found, bytes):
-        return found.decode(errors="backslashreplace")
-    return None if found is None else str(found)
-
-
-def _shown(value: Any) -> str:  # noqa: ANN401
-    """A value as a message shows it."""
-    try:
-        text = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
-    except (ValueError, KeyError, OverflowError):  # a date that Python has none of
-        text = f"a {value.type}"
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -21,7 +21,8 @@ import pyarrow as pa
 import torch
 
 from linkdist.checkpoints import Checkpoint
-from linkdist.encoders import Encoders, Guess
+from linkdist.columns import Guess
+from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx
 from linkdist.fitting import Fit, fit
@@ -31,17 +32,11 @@ from linkdist.inputs import make_inputs
 from linkdist.links import with_own_loops
 from linkdist.memory import feature_arrays, pack, remember, unpack
 from linkdist.neighbours import Neighbours
+from linkdist.predictions import PredictionWriter
+from linkdist.readers import LinkReport, Nodes, node_batches, read_links, read_nodes
 from linkdist.splits import Split, held_out
 from linkdist.storage import Saved, check_target, load, save
-from linkdist.tables import (
-    LinkReport,
-    Nodes,
-    PredictionWriter,
-    node_batches,
-    open_table,
-    read_links,
-    read_nodes,
-)
+from linkdist.tables import open_table
 from linkdist.training import find_device
 from linkdist.updating import update as update_model
 

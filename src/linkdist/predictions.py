@@ -1,0 +1,140 @@
+"""A table of predictions that is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from linkdist.errors import OptionError, TableError
+from linkdist.tables import SUFFIXES
+
+
+class PredictionWriter:
+    """A table of predictions that is there whole or not at all.
+
+    Its columns are the ids under their own name, `label`, `confidence` (the label's probability)
+    and `p_<class>` for each class.
+
+    Parameters
+    ----------
+    path : Path
+        Named .parquet, .pq, .csv or .tsv.
+    id_name : str
+        The column of ids.
+    id_type : DataType
+        Of the ids.
+    classes : sequence of str
+        The C classes' names.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "predictions.csv")
+    ...     with PredictionWriter(path, "paper", pa.int64(), ["art", "math"]) as writer:
+    ...         writer.write(pa.array([7]), np.array([[0.25, 0.75]]))
+    ...     print(path.read_text().strip())
+    "paper","label","confidence","p_art","p_math"
+    7,"math",0.75,0.25,0.75
+    """
+
+    def __init__(
+        self, path: Path | str, id_name: str, id_type: pa.DataType, classes: Sequence[str]
+    ) -> None:
+        self.path = Path(path)
+        self._classes = pa.array(classes, pa.string())
+        added = ["label", "confidence", *(f"p_{name}" for name in classes)]
+        if id_name in added:
+            advice = f"Rename the column of ids; {', '.join(added)} are the predictions'."
+            raise TableError(f"{id_name!r} cannot name ids beside predictions. {advice}")
+        if self.path.suffix.lower() not in SUFFIXES:
+            advice = f"Name it {', '.join(SUFFIXES)}."
+            raise TableError(f"{self.path}: its ending says no kind of table. {advice}")
+        types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
+        self._schema = pa.schema(list(zip([id_name, *added], types, strict=True)))
+        self._aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
+
+    def __enter__(self) -> Self:
+        """Open a file aside."""
+        with self._written():
+            self._file = self._aside.open("xb")
+            try:
+                self._writer = self._make_writer()
+            except BaseException:
+                self._discard()
+                raise
+        return self
+
+    def write(self, ids: pa.Array, probabilities: npt.ArrayLike) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        ids : (n,) Arrow array
+            Of the type given.
+        probabilities : (n, C) array
+            A row a node.
+        """
+        p = np.asarray(probabilities, dtype=np.float32)
+        if p.shape != (len(ids), len(self._classes)):
+            shape = (len(ids), len(self._classes))
+            raise TableError(f"probabilities must have shape {shape}; found {p.shape}.")
+        label = self._classes.take(pa.array(p.argmax(axis=1)))
+        with self._written():
+            columns = [ids.cast(self._schema.types[0]), label, p.max(axis=1), *p.T]
+            self._writer.write(pa.record_batch(columns, schema=self._schema))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the file its name, or take it away after a failure."""
+        try:
+            # What went wrong first is told, not that the rest cannot be written either.
+            with suppress(*([] if kind is None else [Exception])), self._written():
+                self._writer.close()
+                self._file.flush()
+                # Else a crash may leave the new name on a file that was never stored.
+                os.fsync(self._file.fileno())
+                if kind is None:
+                    self._aside.replace(self.path)
+        finally:
+            self._discard()
+
+    def _discard(self) -> None:
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):  # not there: renamed by now
+            self._aside.unlink()
+
+    def _make_writer(self) -> Any:  # noqa: ANN401
+        if SUFFIXES[self.path.suffix.lower()] == "Parquet":
+            return pyarrow.parquet.ParquetWriter(self._file, self._schema)
+        tab = self.path.suffix.lower() == ".tsv"
+        options = pyarrow.csv.WriteOptions(delimiter="\t" if tab else ",")
+        return pyarrow.csv.CSVWriter(self._file, self._schema, write_options=options)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except pa.ArrowException as error:
+            advice = "Write Parquet, which holds ids of more types than CSV does."
+            raise TableError(f"{self.path} cannot be written: {error}. {advice}") from error
+        except OSError as error:
+            advice = "Name a folder that is there and that you may write to."
+            text = error.strerror or error
+            raise OptionError(f"{self.path} cannot be written: {text}. {advice}") from error

@@ -1,0 +1,480 @@
+"""Tables of nodes and links become arrays.
+
+A node table has a column of ids, one of labels and columns that are features; a link table has two
+columns of ids. Ids are compared as text: 7 in Parquet and 7 in CSV are one node, 007 is another.
+
+A CSV file does not say what its columns hold, and its first rows may mislead. What a node table is
+read for is therefore read as text and understood by its encoder, which knows the row of what does
+not fit; only dates and truth values are left to Arrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from scipy import sparse
+
+from linkdist.columns import Guess, guess, plain, text_of
+from linkdist.encoders import Encoders, make_encoders
+from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray
+from linkdist.problems import SHOWN, Problems
+from linkdist.tables import BATCH, Table, open_table
+
+LINKS = 1 << 20
+"""Rows of a batch of links: large, since all ids are indexed anew for each."""
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A node table as arrays.
+
+    Attributes
+    ----------
+    ids : (n,) Arrow array
+        In the table's type, or text from CSV.
+    labels : (n,) int64 array
+        y, from 0 to C - 1, or `UNKNOWN`.
+    classes : tuple of str
+        The C classes' names: whole numbers by size, others by name.
+    features : (n, d) float32 array or CSR matrix
+        x, a row a node.
+    encoders : Encoders
+        That gave the features.
+    guesses : dict of str to Guess
+        What each column was taken for; empty where the encoders were given.
+    unknown_labels : dict of str to int
+        Labels outside the classes given, and how often each stands.
+    """
+
+    ids: pa.Array
+    labels: IntArray
+    classes: tuple[str, ...]
+    features: FeatureMatrix
+    encoders: Encoders
+    guesses: Mapping[str, Guess] = field(default_factory=dict)
+    unknown_labels: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_nodes(
+    path: Path | str,
+    id: str,
+    label: str | None,
+    kinds: Mapping[str, str] | None = None,
+    features: Sequence[str] | None = None,
+    encoders: Encoders | None = None,
+    progress: Progress | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Nodes:
+    r"""Read a node table.
+
+    Parameters
+    ----------
+    path : Path
+        A Parquet or CSV file.
+    id, label : str
+        The columns of ids and of labels. A label may be missing, empty or, among whole numbers,
+        -1: then it is unknown.
+    kinds : mapping of str to str, optional
+        Columns that are of another kind than guessed.
+    features : sequence of str, optional
+        The columns that are features; by default all others that can be.
+    encoders : Encoders, optional
+        Those of a model, used as they are; by default they learn from this table.
+    progress : callable, optional
+        Called with rows done and rows in all, 0 while unknown; a table that encoders learn from
+        is read twice.
+    classes : tuple of str, optional
+        Those of a model; by default all that the labels name.
+
+    Raises
+    ------
+    TableError
+        With every problem of the table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nodes.csv")
+    ...     _ = path.write_text("paper,field,age\n7,math,1\n8,art,3\n9,,2\n")
+    ...     nodes = read_nodes(path, id="paper", label="field")
+    >>> nodes.classes, nodes.labels.tolist(), nodes.features[:2].tolist()
+    (('art', 'math'), [1, 0, -1], [[-1.2247449159622192], [1.2247449159622192]])
+    """
+    table, problems, guesses = open_table(path), Problems(), {}
+    learn = encoders is None
+    if encoders is None:
+        guesses = _guesses(table, id, label, kinds or {}, features, problems)
+        used = {name: found.kind for name, found in guesses.items() if found.kind is not None}
+        encoders = make_encoders(used)
+    table, present, columns = _as_nodes(table, [id, label], encoders, problems)
+    bar = _Bar(table.rows, 2 if learn else 1, progress)
+    ids, labels, blocks = [], [], []
+    for first_row, batch in _numbered(table, columns):
+        ids.append(_column(batch, id, problems))
+        labels.append(text_of(_column(batch, label, problems)))
+        if learn:
+            present.see(batch, first_row, problems)
+        else:
+            blocks.append(present.encode(batch, first_row, problems))
+        bar.advance(batch.num_rows)
+    if learn:
+        present.settle()
+    if not ids:
+        problems.add("the table has no rows")
+        problems.check(str(path))
+    if id in table.schema.names:
+        _check_ids(pa.concat_arrays(ids), id, problems)
+    text = pa.concat_arrays(labels)
+    if classes is None and label is not None and label in table.schema.names:
+        classes = _classes(text, label, problems)
+    if not present.d and len(present.columns) == len(encoders.columns):
+        problems.add("no column is left that gives features; name some and their kinds")
+    problems.check(str(path))
+    if learn:
+        bar.know()
+        for first_row, batch in _numbered(table, columns):
+            blocks.append(encoders.encode(batch, first_row))
+            bar.advance(batch.num_rows)
+    y, unknown = _labels(text, classes or ())
+    x = _stacked(blocks)
+    return Nodes(pa.concat_arrays(ids), y, classes or (), x, encoders, guesses, unknown)
+
+
+def node_batches(
+    path: Path | str, id: str, encoders: Encoders, size: int = BATCH
+) -> Iterator[tuple[pa.Array, FeatureMatrix]]:
+    r"""Ids and features of a node table of any length, batch by batch.
+
+    Parameters
+    ----------
+    path : Path
+        A Parquet or CSV file.
+    id : str
+        The column of ids; they may be missing or stand twice.
+    encoders : Encoders
+        Those of a model.
+    size : int
+        Rows of a batch, at most.
+
+    Raises
+    ------
+    TableError
+        With every problem of the table: nothing is given from the first one on.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> encoders = make_encoders({"age": "numeric"})
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nodes.csv")
+    ...     _ = path.write_text("paper,age\n7,1\n8,3\n")
+    ...     [(ids.to_pylist(), x.shape) for ids, x in node_batches(path, "paper", encoders)]
+    [(['7', '8'], (2, 1))]
+    """
+    problems = Problems()
+    table, present, columns = _as_nodes(open_table(path), [id], encoders, problems)
+    for first_row, batch in _numbered(table, columns, size):
+        ids = _column(batch, id, problems)
+        x = present.encode(batch, first_row, problems)
+        if not problems:
+            yield ids, x
+    problems.check(str(path))
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """What became of the rows of a link table.
+
+    Attributes
+    ----------
+    total : int
+        Rows: kept, of unknown nodes, or duplicates.
+    kept : int
+        Links.
+    unknown : int
+        Rows that name a node that is not there; they are left out.
+    duplicates : int
+        Rows that name a link again, in either direction; they are merged.
+    loops : int
+        Links of a node with itself; they are kept.
+    examples : tuple of (int, str or None)
+        The first unknown nodes, with their rows; None where an id is missing.
+    """
+
+    total: int
+    kept: int
+    unknown: int = 0
+    duplicates: int = 0
+    loops: int = 0
+    examples: tuple[tuple[int, str | None], ...] = ()
+
+    def __str__(self) -> str:
+        """What became of them in a sentence."""
+        parts = [f"{self.kept} links from {self.total} rows"]
+        if self.duplicates:
+            parts.append(f"duplicates merged: {self.duplicates}")
+        if self.loops:
+            parts.append(f"self-loops kept: {self.loops}")
+        if self.unknown:
+            first = ", ".join(f"{value!r} in row {row}" for row, value in self.examples)
+            parts.append(f"left out, of unknown nodes: {self.unknown} (first: {first})")
+        return f"{'; '.join(parts)}."
+
+
+def read_links(
+    path: Path | str,
+    ids: pa.Array,
+    source: str | None = None,
+    target: str | None = None,
+    strict: bool = False,
+) -> tuple[IntArray, LinkReport]:
+    r"""Read a link table.
+
+    Parameters
+    ----------
+    path : Path
+        A Parquet or CSV file.
+    ids : (n,) Arrow array
+        The nodes' ids, each its own, as in `Nodes`.
+    source, target : str, optional
+        The columns of a link's two nodes; by default the first two.
+    strict : bool
+        Whether unknown nodes, duplicates and self-loops are errors.
+
+    Returns
+    -------
+    links : (m, 2) int64 array
+        Each link once, by its nodes' places in `ids`, the smaller first, in order.
+    report : LinkReport
+        What became of the rows.
+
+    Raises
+    ------
+    TableError
+        If no link is left, or anything is wrong and `strict`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "links.csv")
+    ...     _ = path.write_text("a,b\n7,8\n8,7\n9,9\n")
+    ...     links, report = read_links(path, pa.array([7, 8, 9]))
+    >>> links.tolist()
+    [[0, 1], [2, 2]]
+    >>> print(report)
+    2 links from 3 rows; duplicates merged: 1; self-loops kept: 1.
+    """
+    ends = _ends(open_table(path), source, target)
+    known, problems = text_of(ids), Problems()
+    places, named = _places(path, ends, known, problems)
+    problems.check(str(path))
+
+    def pairs(rows: IntArray) -> list[list[str]]:
+        return [known.take(pa.array(places[row])).to_pylist() for row in rows[:SHOWN]]
+
+    known_both = (places >= 0).all(axis=1)
+    there, lost = np.flatnonzero(known_both), np.flatnonzero(~known_both)
+    low, high = np.sort(places[there], axis=1).T
+    keys, first = np.unique(low * len(known) + high, return_index=True)
+    links = np.stack(np.divmod(keys, max(len(known), 1)), axis=1)
+    again = np.delete(there, first)  # rows
+    loops = np.sort(there[first[links[:, 0] == links[:, 1]]])
+    examples = tuple(zip((lost[:SHOWN] + 1).tolist(), named, strict=True))
+    counts = (len(places), len(links), len(lost), len(again), len(loops))
+    report = LinkReport(*counts, examples)
+    if not len(places):
+        problems.add("the table has no rows; a graph needs links")
+    elif not len(links):
+        rule = f"columns {ends[0]!r} and {ends[1]!r} must hold ids of the node table"
+        problems.rows(f"{rule}, but no row names two nodes of it", lost + 1, named)
+    elif strict:
+        problems.rows("links must name nodes of the node table", lost + 1, named)
+        problems.rows("links must stand once, in one direction", again + 1, pairs(again))
+        problems.rows("links must join two nodes", loops + 1, pairs(loops))
+    problems.check(str(path))
+    return links, report
+
+
+def _numbered(
+    table: Table, columns: Sequence[str], size: int = BATCH
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches with the number of their first row."""
+    row = 1
+    for batch in table.batches(columns, size):
+        yield row, batch
+        row += batch.num_rows
+
+
+def _column(batch: pa.RecordBatch, name: str | None, problems: Problems) -> pa.Array:
+    """A column of single values; nulls where it is not there, which is noted elsewhere."""
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.string())
+    column = plain(batch.column(name))
+    if pa.types.is_nested(column.type):
+        problems.add(f"column {name!r} must hold one value a row; it holds {column.type}")
+        return pa.nulls(batch.num_rows, pa.string())
+    return column
+
+
+def _as_nodes(
+    table: Table, singles: Sequence[str | None], encoders: Encoders, problems: Problems
+) -> tuple[Table, Encoders, list[str]]:
+    """The table as nodes are read from it; the encoders and the columns that have their place."""
+    asked = dict.fromkeys([*(name for name in singles if name is not None), *encoders.names])
+    problems.names("column", asked, table.schema.names)
+    columns = [name for name in asked if name in table.schema.names]
+    if not columns:
+        problems.check(str(table.path))
+    here = [column for column in encoders.columns if column.name in columns]
+    typed = {
+        column.name
+        for column in here
+        if column.kind == "numeric" and _is_typed(table.schema.field(column.name).type)
+    }
+    as_text = [name for name in columns if name in singles or name not in typed]
+    return open_table(table.path, as_text), Encoders(here), columns
+
+
+def _is_typed(kind: pa.DataType) -> bool:
+    """Whether numbers come of a type that Arrow finds in CSV and that text does not spell."""
+    return bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
+
+
+def _guesses(
+    table: Table,
+    id: str,
+    label: str | None,
+    kinds: Mapping[str, str],
+    features: Sequence[str] | None,
+    problems: Problems,
+) -> dict[str, Guess]:
+    """What each column is taken for; `features` and `kinds` have the last word."""
+    asked = list(dict.fromkeys([*(features or ()), *kinds]))
+    problems.names("column", asked, table.schema.names)
+    taken = [name for name in (id, label) if name is not None]
+    for name in asked:
+        if name in taken:
+            problems.add(f"column {name!r} holds ids or labels and cannot be a feature")
+    if id == label:
+        problems.add(f"ids and labels must be two columns; both are {id!r}")
+    guesses = guess(table.schema, table.sample(), taken)
+    guesses |= {name: Guess(kinds[name], "as asked") for name in kinds if name in guesses}
+    if features is None:
+        return guesses
+    guesses = {name: guesses[name] for name in asked if name in guesses}
+    for name, found in guesses.items():
+        if found.kind is None:
+            problems.add(f"column {name!r} cannot be a feature: it {found.why}")
+    return guesses
+
+
+def _check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
+    text = text_of(ids)
+    missing = np.flatnonzero(text.is_null())
+    rule = f"column {name!r} must hold an id in each row"
+    problems.rows(rule, missing + 1, [None] * len(missing))
+    codes = text.drop_null().dictionary_encode().indices.to_numpy()
+    first = np.unique(codes, return_index=True)[1]
+    again = np.delete(np.flatnonzero(text.is_valid()), first)
+    rule = f"column {name!r} must hold ids that stand once"
+    problems.rows(rule, again + 1, text.take(pa.array(again[:SHOWN])))
+
+
+def _classes(text: pa.Array, name: str, problems: Problems) -> tuple[str, ...]:
+    """The classes that labels name, whole numbers by size, others by name."""
+    found = set(text.drop_null().unique().to_pylist())
+    if _are_whole(found):
+        classes = tuple(sorted(found - {str(UNKNOWN)}, key=lambda label: (int(label), label)))
+    else:
+        classes = tuple(sorted(found))
+    if not classes:
+        problems.add(f"column {name!r} holds no label at all; training needs some")
+    elif len(classes) == 1:
+        rule = f"column {name!r} must hold labels of two classes or more"
+        problems.add(f"{rule}; all are {classes[0]!r}")
+    return classes
+
+
+def _labels(text: pa.Array, classes: tuple[str, ...]) -> tuple[IntArray, dict[str, int]]:
+    """Labels by their places among the classes, and those outside with their counts."""
+    y = _index(text, pa.array(classes, pa.large_string()))
+    outside = pc.value_counts(text.filter(pa.array(y == UNKNOWN)).drop_null()).to_pylist()
+    unknown = {pair["values"]: pair["counts"] for pair in outside}
+    if _are_whole(classes):
+        unknown.pop(str(UNKNOWN), None)
+    return y, dict(sorted(unknown.items()))
+
+
+def _are_whole(labels: Collection[str]) -> bool:
+    return all(WHOLE.fullmatch(label) for label in labels)
+
+
+def _index(text: pa.Array, known: pa.Array) -> IntArray:
+    """Places of texts among known ones, -1 where there is none."""
+    places = pc.index_in(text, value_set=known, skip_nulls=True).fill_null(-1)
+    found: IntArray = places.to_numpy().astype(np.int64)
+    return found
+
+
+def _ends(table: Table, source: str | None, target: str | None) -> tuple[str, str]:
+    """The columns of a link's two nodes."""
+    names, problems = table.schema.names, Problems()
+    asked = [name for name in (source, target) if name is not None]
+    problems.names("column", dict.fromkeys(asked), names)
+    rest = [name for name in names if name not in asked]
+    if source == target is not None or len(asked) + len(rest) < 2:
+        problems.add(f"links need two columns of ids; found {', '.join(asked or names)}")
+    problems.check(str(table.path))
+    first = rest.pop(0) if source is None else source
+    return first, rest.pop(0) if target is None else target
+
+
+def _places(
+    path: Path | str, ends: Sequence[str], known: pa.Array, problems: Problems
+) -> tuple[IntArray, list[str | None]]:
+    """Each row's two nodes by their places, -1 where unknown, and the first unknown ids."""
+    parts, named = [np.empty((0, 2), dtype=np.int64)], list[str | None]()
+    for batch in open_table(path, as_text=ends).batches(ends, LINKS):
+        texts = [text_of(_column(batch, name, problems)) for name in ends]
+        parts.append(np.stack([_index(text, known) for text in texts], axis=1))
+        unknown = parts[-1] < 0
+        for row in np.flatnonzero(unknown.any(axis=1))[: SHOWN - len(named)]:
+            named.append(texts[unknown[row].argmax()][int(row)].as_py())
+    return np.concatenate(parts), named
+
+
+def _stacked(blocks: Sequence[FeatureMatrix]) -> FeatureMatrix:
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.vstack(blocks, format="csr")
+    return np.concatenate(blocks)
+
+
+class _Bar:
+    """Rows done and rows in all, told to `progress`."""
+
+    def __init__(self, rows: int | None, passes: int, progress: Progress | None) -> None:
+        self._total, self._passes, self._progress = (rows or 0) * passes, passes, progress
+        self._done = 0
+
+    def advance(self, rows: int) -> None:
+        self._done += rows
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def know(self) -> None:
+        """After the first pass, what was done is what there is."""
+        self._total = self._done * self._passes
