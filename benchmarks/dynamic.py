@@ -12,6 +12,7 @@ Usage: python benchmarks/dynamic.py [--seeds 5] [SET ...]
 import argparse
 import copy
 import dataclasses
+import sys
 import time
 
 import numpy as np
@@ -107,6 +108,7 @@ def rows_of(name, device, seeds):
     for seed in seeds:
         for stage, way, values in run(name, seed, device):
             found.setdefault((stage, way), []).append(values)
+            print(name, "seed", seed, "part", stage, way, np.round(values, 2), file=sys.stderr)
     for (stage, way), values in found.items():
         features, links, took = np.mean(values, axis=0)
         yield {

@@ -20,10 +20,10 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 def kill(calls):
     """Evaluate an expression in a process that has only imported benchmarks/kill.py."""
-    program = f"import json, kill; print(json.dumps({calls}))"
+    there = f"import sys; sys.path.append({str(BENCHMARKS)!r})"
+    program = f"{there}; import json, kill; print(json.dumps({calls}))"
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=BENCHMARKS,
+        [sys.executable, "-P", "-c", program],
         capture_output=True,
         text=True,
         timeout=900,
