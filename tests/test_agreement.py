@@ -16,8 +16,8 @@ import pytest
 
 from linkdist import LinkDistClassifier, from_features, with_links, workflow
 from linkdist.encoders import Encoders
+from linkdist.readers import read_nodes
 from linkdist.storage import load
-from linkdist.tables import read_nodes
 from linkdist.workflow import Options, Tables
 
 pytest.importorskip("onnx")

@@ -1,6 +1,6 @@
 """Where a contrastive step's time goes on the CPU, by PyTorch's profiler.
 
-Usage: python benchmarks/profile.py [SET ...]
+Usage: python benchmarks/profile_step.py [SET ...]
 """
 
 import sys
@@ -54,4 +54,4 @@ def rows_of(name):
 
 if __name__ == "__main__":
     table = [row for name in sys.argv[1:] or SETS for row in rows_of(name)]
-    write("profile", "python benchmarks/profile.py", table)
+    write("profile", "python benchmarks/profile_step.py", table)
