@@ -93,9 +93,16 @@ class Case:
     def __post_init__(self):
         """Run it once: what it replaces is old, what it leaves is new, and how long it takes."""
         self.old = self.content()
+        writes = []
+
+        def watch():
+            if self.aside():
+                writes.append(time.perf_counter())
+
         started = time.perf_counter()
-        _, writing = in_child(command, *self.args, begun=self.aside)
-        self.seconds = {ANY: time.perf_counter() - started, WRITING: writing}
+        in_child(command, *self.args, begun=watch)
+        ended = time.perf_counter()
+        self.seconds = {ANY: ended - started, WRITING: writes[-1] - writes[0]}
         self.new = self.content()
 
     def content(self):

@@ -7,6 +7,9 @@ the loss (`losses.link_loss`), which have oracles of their own.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -173,3 +176,25 @@ def test_adam_is_pytorchs(device):
     for i, p in enumerate(network.parameters()):
         for r in (0, 1):
             close(p[r], plain[r][i].cpu(), 1e-5)
+
+
+MEMORY = """
+import itertools, resource
+from linkdist import fitting, load, named_split
+from linkdist.training import Loop
+
+# An epoch is what a training repeats; of its steps fifty, which need what all need.
+Loop.epoch = lambda self, epoch, whole=Loop.epoch: itertools.islice(whole(self, epoch), 50)
+graph = load("coauthor-physics", download=False)
+fitting.fit(graph, named_split(graph, "transductive", 0), epochs=2, device="cpu")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.data
+def test_training_on_coauthor_physics_stays_below_a_gigabyte():
+    """Interpreter and PyTorch included; its features alone would be 1.2 GB if they were dense."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 1000
