@@ -321,7 +321,6 @@ def left_by_a_kill(path):
     return aside
 
 
-@pytest.mark.xfail(strict=True, reason="what a killed prediction wrote aside stays for good")
 def test_a_prediction_takes_away_what_a_killed_one_left(command, model, folder, tmp_path):
     out = tmp_path / "predictions.csv"
     left_by_a_kill(out)
@@ -329,7 +328,6 @@ def test_a_prediction_takes_away_what_a_killed_one_left(command, model, folder, 
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.xfail(strict=True, reason="what a killed training wrote aside of its state stays")
 def test_a_training_takes_away_what_a_killed_one_left(command, folder, tmp_path):
     out = tmp_path / "model"
     left_by_a_kill(tmp_path / ".model.training")
@@ -714,7 +712,6 @@ def test_bad_tables_are_refused_in_prediction(command, small, tmp_path, case):
         refused(found, words, tmp_path, before)
 
 
-@pytest.mark.xfail(strict=True, reason="the first of the nodes gets all links, without a word")
 def test_duplicate_ids_are_refused_where_links_name_them(command, small, tmp_path):
     nodes, edges = put(tmp_path, {"nodes.csv": changed(("P6", "P1"))})
     before = content(tmp_path)

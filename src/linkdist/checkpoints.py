@@ -16,7 +16,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from linkdist.files import replace_bytes
+from linkdist.files import replace_bytes, sweep_aside
 
 
 @dataclass(frozen=True)
@@ -65,3 +65,4 @@ class Checkpoint:
         """Forget the state, once the training is through."""
         with suppress(OSError):
             self.path.unlink()
+        sweep_aside(self.path)

@@ -74,6 +74,26 @@ def replace_bytes(path: Path, content: bytes) -> None:
             aside.unlink()
 
 
+def sweep_aside(path: Path) -> None:
+    """Remove what processes that were killed while they wrote this very file left beside it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, f".notes.md.{uuid4().hex}").touch()
+    ...     sweep_aside(Path(folder, "notes.md"))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    left = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}")
+    with suppress(OSError):  # no such folder
+        for other in path.parent.iterdir():
+            if left.fullmatch(other.name):
+                with suppress(OSError):
+                    other.unlink()
+
+
 def sweep(folder: Path) -> None:
     """Remove what processes that were killed while they wrote a file left in a folder.
 

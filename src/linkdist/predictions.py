@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from linkdist.errors import OptionError, TableError
+from linkdist.files import sweep_aside
 from linkdist.tables import SUFFIXES
 
 
@@ -67,6 +68,7 @@ class PredictionWriter:
 
     def __enter__(self) -> Self:
         """Open a file aside."""
+        sweep_aside(self.path)
         with self._written():
             self._file = self._aside.open("xb")
             try:

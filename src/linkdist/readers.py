@@ -136,7 +136,7 @@ def read_nodes(
         problems.add("the table has no rows")
         problems.check(str(path))
     if id in table.schema.names:
-        _check_ids(pa.concat_arrays(ids), id, problems)
+        check_ids(pa.concat_arrays(ids), id, problems)
     text = pa.concat_arrays(labels)
     if classes is None and label is not None and label in table.schema.names:
         classes = _classes(text, label, problems)
@@ -382,7 +382,16 @@ def _guesses(
     return guesses
 
 
-def _check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
+def check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
+    """Note ids that are missing or stand twice.
+
+    Examples
+    --------
+    >>> problems = Problems()
+    >>> check_ids(pa.array([7, 8, 7]), "paper", problems)
+    >>> bool(problems)
+    True
+    """
     text = text_of(ids)
     missing = np.flatnonzero(text.is_null())
     rule = f"column {name!r} must hold an id in each row"

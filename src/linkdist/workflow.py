@@ -33,7 +33,8 @@ from linkdist.links import with_own_loops
 from linkdist.memory import feature_arrays, pack, remember, unpack
 from linkdist.neighbours import Neighbours
 from linkdist.predictions import PredictionWriter
-from linkdist.readers import LinkReport, Nodes, node_batches, read_links, read_nodes
+from linkdist.problems import Problems
+from linkdist.readers import LinkReport, Nodes, check_ids, node_batches, read_links, read_nodes
 from linkdist.splits import Split, held_out
 from linkdist.storage import Saved, check_target, load, save
 from linkdist.tables import open_table
@@ -205,7 +206,9 @@ def predict(
     watcher.stage("predicting")
     batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
     parts = (
-        _from_features(there, batches) if edges is None else _linked(there, batches, edges, watcher)
+        _from_features(there, batches)
+        if edges is None
+        else _linked(there, column, batches, edges, watcher)
     )
     first = next(parts, None)
     if first is None:
@@ -356,7 +359,7 @@ def _from_features(model: Model, batches: Batches) -> Parts:
     return ((ids, from_features(model, features)) for ids, features in batches)
 
 
-def _linked(model: Model, batches: Batches, edges: Path, watcher: Watcher) -> Parts:
+def _linked(model: Model, column: str, batches: Batches, edges: Path, watcher: Watcher) -> Parts:
     """All nodes at once: a node's neighbours may stand anywhere in the table."""
     device, ids, both = model.alpha.device, [], []
     for names, features in batches:
@@ -365,6 +368,9 @@ def _linked(model: Model, batches: Batches, edges: Path, watcher: Watcher) -> Pa
     if not ids:
         return
     whole, (z, s) = pa.concat_arrays(ids), torch.cat(both, dim=2)
+    problems = Problems()
+    check_ids(whole, column, problems)
+    problems.check()
     watcher.stage("reading links")
     links, report = read_links(edges, whole)
     watcher.links(report)
