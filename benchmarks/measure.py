@@ -32,9 +32,17 @@ def machine():
 
 def commit():
     """The commit that is measured."""
-    named = os.environ.get("LINKDIST_COMMIT")
-    asked = ["git", "describe", "--always", "--dirty"]
-    return named or subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    if named := os.environ.get("LINKDIST_COMMIT"):
+        return named
+    # Results that another benchmark has just written do not change what is measured.
+    changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def _git(*asked):
+    root = Path(__file__).parent.parent
+    done = subprocess.run(["git", *asked], cwd=root, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def interleaved(ways, repeats, warm_up=2, burst=1):
