@@ -142,8 +142,10 @@ class _Parquet(Table):
 
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         with pyarrow.parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(batch_size=size, columns=columns):
-                yield batch.select(columns)
+            # One row group at a time: asked for all, Arrow holds on to those it has read.
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(size, row_groups=[group], columns=columns):
+                    yield batch.select(columns)
 
 
 class _Csv(Table):
