@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from functools import partial
 from importlib.metadata import entry_points
 from io import BytesIO, StringIO, TextIOWrapper
 
@@ -26,7 +25,10 @@ from test_run import make_quick, tiny
 
 COMMANDS = {
     "datasets": "List the named graphs, their sizes, and which raw files are at hand and where.",
-    "train": "Train on a named graph; print both modes' accuracy beside a plain MLP's.",
+    "train": "Train on your own tables and keep a model, or on a named graph to see how it does.",
+    "predict": "Predict a table of nodes from features or, with --edges, with links among them.",
+    "update": "Bring a model up to date with new nodes and links, without the old ones.",
+    "export": "Write a model as ONNX, once it has been found to give the same on real rows.",
     "reproduce": "Train the asked cells of the paper's tables; killed, it goes on where it was.",
     "report": "Write DIR/report.html, one page that needs no network, and DIR/tables.md.",
 }
@@ -66,7 +68,7 @@ def quick(monkeypatch):
     real = cli.named.load
     known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
     monkeypatch.setattr(cli.named, "load", known)
-    monkeypatch.setattr(cli, "fit", partial(cli.fit, epochs=1))
+    monkeypatch.setattr("linkdist.fitting.epochs_for", lambda degree: 1)
 
 
 @pytest.fixture
@@ -359,7 +361,7 @@ def test_a_raw_file_that_was_cut_off_is_told_of(command, tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    ["reproduce", "reproduce --out x --runs few", "train", "train digits --epochs 3", "learn"],
+    ["reproduce", "reproduce --out x --runs few", "predict", "train digits --speed 3", "learn"],
 )
 def test_a_line_that_cannot_be_read_is_told_of(command, line):
     code, out, err = command(*line.split())

@@ -216,7 +216,7 @@ def predict(
     edges: EdgeFile = None,
     device: Device = "auto",
 ) -> None:
-    """Predict a table of nodes: from features or, with --edges, with the links among them."""
+    """Predict a table of nodes from features or, with --edges, with links among them."""
     with Stages() as stages:
         done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
     note(f"{done} nodes predicted: {out}")
