@@ -81,8 +81,13 @@ class Table(ABC):
 
     def sample(self, rows: int = 1000) -> pa.Table:
         """The first rows."""
-        first = next(self.batches(size=rows), None)
-        return pa.Table.from_batches([] if first is None else [first], self.schema)
+        taken, missing = [], rows
+        for batch in self.batches(size=rows):
+            taken.append(batch.slice(0, missing))
+            missing -= len(taken[-1])
+            if not missing:
+                break
+        return pa.Table.from_batches(taken, self.schema)
 
     @abstractmethod
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]: ...
