@@ -81,13 +81,8 @@ class Table(ABC):
 
     def sample(self, rows: int = 1000) -> pa.Table:
         """The first rows."""
-        taken, missing = [], rows
-        for batch in self.batches(size=rows):
-            taken.append(batch.slice(0, missing))
-            missing -= len(taken[-1])
-            if not missing:
-                break
-        return pa.Table.from_batches(taken, self.schema)
+        first = next(self.batches(size=rows), None)
+        return pa.Table.from_batches([] if first is None else [first], self.schema)
 
     @abstractmethod
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]: ...
@@ -144,6 +139,16 @@ class _Parquet(Table):
         with _told(self), pyarrow.parquet.ParquetFile(path) as file:
             self.schema = file.schema_arrow
             self.rows = file.metadata.num_rows
+
+    def sample(self, rows: int = 1000) -> pa.Table:
+        """The first rows, from as many row groups as hold them."""
+        taken, missing = [], rows
+        for batch in self.batches(size=rows):
+            taken.append(batch.slice(0, missing))
+            missing -= len(taken[-1])
+            if not missing:
+                break
+        return pa.Table.from_batches(taken, self.schema)
 
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         with pyarrow.parquet.ParquetFile(self.path) as file:
