@@ -29,11 +29,8 @@ from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.inference import disagreement, from_features, with_links
 from linkdist.links import as_links, with_own_loops
 from linkdist.memory import Memory, remember
-from linkdist.splits import Split, held_out
+from linkdist.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.updating import update
-
-HELD_OUT = 0.1
-"""Share of the labels that choose the epoch; docs/classifier.md has the measurement."""
 
 
 class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -312,14 +309,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, labels: IntArray, validation: npt.ArrayLike | None, seeds: Sequence[int]
     ) -> list[Split]:
         """Who teaches and who chooses the epoch, one split a replica."""
-        nobody = np.array([], dtype=np.int64)
-        known = np.flatnonzero(labels != UNKNOWN)
         if validation is not None:
-            chosen = _rows(validation, len(labels))
-            held = np.intersect1d(chosen, known)
-            return [Split(np.setdiff1d(known, held), held, nobody)] * len(seeds)
-        each = [held_out(labels, self.held_out, seed) for seed in seeds]
-        return [Split(np.setdiff1d(known, held), held, nobody) for held in each]
+            return [keep_aside(labels, _rows(validation, len(labels)))] * len(seeds)
+        return [held_out(labels, self.held_out, seed) for seed in seeds]
 
     def _train(self, graph: Graph, validation: npt.ArrayLike | None) -> Self:
         random = check_random_state(self.random_state)

@@ -25,7 +25,7 @@ from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scoring import Best
-from linkdist.splits import SETTINGS
+from linkdist.splits import HELD_OUT, SETTINGS
 from linkdist.storage import load
 from linkdist.training import METHODS as LINK_METHODS
 from linkdist.training import find_device
@@ -156,7 +156,7 @@ def train(
     held_out: Annotated[
         float,
         typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
-    ] = 0.1,
+    ] = HELD_OUT,
     device: Device = "auto",
     data: Data = None,
     json_file: JsonFile = None,

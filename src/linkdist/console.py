@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +63,8 @@ def spread(scores: npt.ArrayLike) -> str:
     return f"{mean} ± {values.std(ddof=1):.2f}" if values.size > 1 else mean
 
 
-class Stages(workflow.Watcher):
-    """A bar for the stage that is going on; what was found is said in lines."""
+class _Live:
+    """Bars on standard error, shown inside a `with`."""
 
     def __init__(self) -> None:
         self.console = _console(stderr=True)
@@ -77,10 +77,9 @@ class Stages(workflow.Watcher):
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.bar = self.bars.add_task("", visible=False)
 
-    def __enter__(self) -> Stages:
-        """Show the bar."""
+    def __enter__(self) -> Self:
+        """Show the bars."""
         self.bars.start()
         return self
 
@@ -90,8 +89,19 @@ class Stages(workflow.Watcher):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take it away."""
+        """Take them away."""
         self.bars.stop()
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True)
+
+
+class Stages(_Live, workflow.Watcher):
+    """A bar for the stage that is going on; what was found is said in lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar = self.bars.add_task("", visible=False)
 
     def stage(self, name: str) -> None:
         """Say what begins."""
@@ -105,60 +115,37 @@ class Stages(workflow.Watcher):
         """Show what the columns were taken for."""
         for name, found in guesses.items():
             kind = found.kind or "left out"
-            self.console.print(f"column {name}: {kind} ({found.why})", soft_wrap=True)
+            self._say(f"column {name}: {kind} ({found.why})")
 
     def links(self, report: LinkReport) -> None:
         """Say what became of the links."""
-        self.console.print(str(report), soft_wrap=True)
+        self._say(str(report))
 
 
-class Bars(Watcher):
+class Bars(_Live, Watcher):
     """A bar for the trainings, where there are several, and one for the epochs."""
 
     def __init__(self) -> None:
-        self.console = _console(stderr=True)
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
-        self.all_cells = self.progress.add_task("trainings", visible=False)
-        self.epochs = self.progress.add_task("", visible=False)
-
-    def __enter__(self) -> Bars:
-        """Show the bars."""
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take them away."""
-        self.progress.stop()
+        super().__init__()
+        self.all_cells = self.bars.add_task("trainings", visible=False)
+        self.epochs = self.bars.add_task("", visible=False)
 
     def start(self, cells: int, done: int) -> None:
         """Say how many trainings there are and how many are done already."""
-        self.progress.update(self.all_cells, total=cells, completed=done, visible=True)
+        self.bars.update(self.all_cells, total=cells, completed=done, visible=True)
         self._say(f"{cells} trainings, {done} done already")
 
     def cell(self, name: str) -> None:
         """Say that a training begins."""
-        self.progress.reset(self.epochs, description=name, visible=True)
+        self.bars.reset(self.epochs, description=name, visible=True)
 
     def epoch(self, done: int, total: int) -> None:
         """Say how far the training is."""
-        self.progress.update(self.epochs, completed=done, total=total)
+        self.bars.update(self.epochs, completed=done, total=total)
 
     def finished(self, records: list[Entry]) -> None:
         """Say that a training ended, with its records."""
-        self.progress.advance(self.all_cells)
+        self.bars.advance(self.all_cells)
         first = records[0]
         scores = ", ".join(f"{r['method']} {spread(r['scores'])}" for r in records)
         self._say(f"{first['dataset']} {first['setting']}: {scores} [{first['seconds']:.1f} s]")
@@ -166,6 +153,3 @@ class Bars(Watcher):
     def skipped(self, dataset: str, reason: str) -> None:
         """Say that a data set is left out."""
         self._say(f"{dataset} is left out: {reason}")
-
-    def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True)

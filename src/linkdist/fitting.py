@@ -183,5 +183,15 @@ def _check(seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) ->
             f"there must be one split for all replicas or one a replica; found {len(splits)} "
             f"splits for {len(seeds)} seeds."
         )
+    check_epochs(epochs)
+
+
+def check_epochs(epochs: int | None) -> None:
+    """Refuse a number of epochs that trains nothing.
+
+    Examples
+    --------
+    >>> check_epochs(None)
+    """
     if epochs is not None and epochs < 1:
         raise OptionError(f"epochs must be 1 or more; found {epochs}.")

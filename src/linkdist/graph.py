@@ -10,6 +10,7 @@ package makes a CSR matrix dense on the way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -153,6 +154,19 @@ def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMat
     if problems:
         raise GraphError(" ".join(problems))
     return x
+
+
+def stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
+    """Features of some nodes after those of others; CSR where any part is.
+
+    Examples
+    --------
+    >>> stacked([np.eye(2, dtype=np.float32), np.ones((1, 2), dtype=np.float32)]).shape
+    (3, 2)
+    """
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
+    return np.concatenate(parts)
 
 
 def _as_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from linkdist.coefficients import Tally
 from linkdist.errors import ModelError
-from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked
 from linkdist.splits import Split, View
 from linkdist.training import epochs_for
 
@@ -101,20 +101,23 @@ def whole_view(graph: Graph) -> View:
     return View(graph.features, np.arange(graph.n), graph.edges, graph.labels, graph.C)
 
 
-def joined_graph(old: Graph, new: Graph) -> Graph:
-    """Two graphs side by side."""
-    return replace(
+class Joined(NamedTuple):
+    """A memory's sample and what is new, side by side, and who is held out."""
+
+    graph: Graph
+    held: Mask
+
+
+def joined(memory: Memory, new: Graph) -> Joined:
+    """Put what is new beside a memory's sample."""
+    old = memory.graph
+    graph = replace(
         new,
-        features=_stacked([old.features, new.features]),
+        features=stacked([old.features, new.features]),
         links=np.concatenate([old.links, new.links + old.n]),
         labels=np.concatenate([old.labels, new.labels]),
     )
-
-
-def _stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack([sparse.csr_matrix(part) for part in parts], format="csr")
-    return np.concatenate(parts)
+    return Joined(graph, np.pad(memory.held, ((0, 0), (0, new.n))))
 
 
 def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> IntArray:
@@ -141,15 +144,14 @@ def _induced(graph: Graph, links: IntArray, held: Mask) -> tuple[Graph, IntArray
     return sample, nodes
 
 
-def resampled(memory: Memory, new: Graph, seed: int, limit: int = LIMIT) -> Memory:
+def resampled(memory: Memory, new: Graph, joined: Joined, seed: int, limit: int) -> Memory:
     """Of old and new links together, each in proportion to how many links it stands for."""
-    joined = joined_graph(memory.graph, new)
-    held = np.pad(memory.held, ((0, 0), (0, new.n)))
+    whole, held = joined
     count, old, fresh = len(memory.graph.links), memory.tally.ends, 2 * len(new.edges)
     places = min(count, round(limit * old / (old + fresh)))
     kept = np.random.default_rng([seed, 1]).permutation(count)[:places]
-    added = _picked(joined, joined.links[count:], [seed, 2], limit - places)
-    sample, nodes = _induced(joined, np.concatenate([joined.links[kept], added]), held)
+    added = _picked(whole, whole.links[count:], [seed, 2], limit - places)
+    sample, nodes = _induced(whole, np.concatenate([whole.links[kept], added]), held)
     tally = memory.tally + Tally.of(whole_view(new))
     return Memory(sample, held[:, nodes], tally, memory.schedule)
 

@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
-from scipy import sparse
 
 from linkdist.columns import Guess, guess, plain, text_of
 from linkdist.encoders import Encoders, make_encoders
-from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray
+from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray, stacked
 from linkdist.problems import SHOWN, Problems
 from linkdist.tables import BATCH, Table, open_table
 
@@ -149,7 +148,7 @@ def read_nodes(
             blocks.append(encoders.encode(batch, first_row))
             bar.advance(batch.num_rows)
     y, unknown = _labels(text, classes or ())
-    x = _stacked(blocks)
+    x = stacked(blocks)
     return Nodes(pa.concat_arrays(ids), y, classes or (), x, encoders, guesses, unknown)
 
 
@@ -464,12 +463,6 @@ def _places(
         for row in np.flatnonzero(unknown.any(axis=1))[: SHOWN - len(named)]:
             named.append(texts[unknown[row].argmax()][int(row)].as_py())
     return np.concatenate(parts), named
-
-
-def _stacked(blocks: Sequence[FeatureMatrix]) -> FeatureMatrix:
-    if any(sparse.issparse(block) for block in blocks):
-        return sparse.vstack(blocks, format="csr")
-    return np.concatenate(blocks)
 
 
 class _Bar:

@@ -28,6 +28,10 @@ SETTINGS = ("inductive", "transductive", "full-supervised")
 """The paper's three settings, in the order of its tables."""
 
 
+HELD_OUT = 0.1
+"""Share of the labels that choose the epoch where no validation nodes are named: see docs."""
+
+
 @dataclass(frozen=True)
 class Split:
     """Three disjoint sets of nodes, each in ascending order."""
@@ -192,16 +196,30 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
     return semi_supervised(graph, seed)
 
 
-def held_out(labels: IntArray, share: float, seed: int) -> IntArray:
-    """Draw a share of each class's labelled nodes, never all of them.
+def held_out(labels: IntArray, share: float, seed: int) -> Split:
+    """Hold out a share of each class's labelled nodes, never all of them, to choose the epoch by.
 
     Examples
     --------
-    >>> len(held_out(np.array([0] * 10 + [1] * 10 + [-1] * 5), share=0.2, seed=0))
-    4
+    >>> split = held_out(np.array([0] * 10 + [1] * 10 + [-1] * 5), share=0.2, seed=0)
+    >>> len(split.train), len(split.validation), len(split.test)
+    (16, 4, 0)
     """
     random, held = np.random.default_rng(seed), [np.array([], dtype=np.int64)]
     for c in range(labels.max(initial=UNKNOWN) + 1):
         nodes = random.permutation(np.flatnonzero(labels == c))
         held.append(nodes[: min(round(share * len(nodes)), max(len(nodes) - 1, 0))])
-    return np.sort(np.concatenate(held))
+    return keep_aside(labels, np.concatenate(held))
+
+
+def keep_aside(labels: IntArray, validation: IntArray) -> Split:
+    """The split that trains on all labelled nodes but those named, and tests on none.
+
+    Examples
+    --------
+    >>> keep_aside(np.array([0, 1, -1, 0]), np.array([3, 2])).validation
+    array([3])
+    """
+    known = np.flatnonzero(labels != UNKNOWN)
+    held = np.intersect1d(known, validation)
+    return Split(np.setdiff1d(known, held), held, np.array([], dtype=np.int64))

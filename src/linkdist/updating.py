@@ -21,7 +21,7 @@ from linkdist.fitting import Progress, Snapshot
 from linkdist.graph import UNKNOWN, Graph, IntArray
 from linkdist.inference import Model
 from linkdist.inputs import Inputs, make_inputs
-from linkdist.memory import LIMIT, Mask, Memory, joined_graph, resampled, whole_view
+from linkdist.memory import LIMIT, Mask, Memory, joined, resampled, whole_view
 from linkdist.network import ForkedMLP
 from linkdist.training import BATCH, loop_on_links
 
@@ -75,18 +75,18 @@ def update(
             f"an update must have the model's classes {', '.join(model.classes)}; "
             f"found {', '.join(graph.classes)}."
         )
-    joined = joined_graph(memory.graph, graph)
-    new = resampled(memory, graph, seed, limit)
+    both = joined(memory, graph)
+    whole, held = both
+    new = resampled(memory, graph, both, seed, limit)
     network = model.network
     device, R = network.first.weight.device, network.first.weight.shape[0]
-    held = np.pad(memory.held, ((0, 0), (0, graph.n)))
-    views = [replace(whole_view(joined), labels=_without(joined.labels, row)) for row in held]
+    views = [replace(whole_view(whole), labels=_without(whole.labels, row)) for row in held]
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(R)]
     by = coefficients([new.tally] * R, None, device)
-    inputs = make_inputs(joined.features, device)
+    inputs = make_inputs(whole.features, device)
     loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE)
     total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
-    judge = Judge(network, inputs, joined.labels, held)
+    judge = Judge(network, inputs, whole.labels, held)
 
     def after_epoch(epoch: int) -> None:
         judge.look()

@@ -25,7 +25,7 @@ from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx
-from linkdist.fitting import Fit, fit
+from linkdist.fitting import Fit, check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
 from linkdist.inference import Model, from_features, logits, message_passing
 from linkdist.inputs import make_inputs
@@ -35,7 +35,7 @@ from linkdist.neighbours import Neighbours
 from linkdist.predictions import PredictionWriter
 from linkdist.problems import Problems
 from linkdist.readers import LinkReport, Nodes, check_ids, node_batches, read_links, read_nodes
-from linkdist.splits import Split, held_out
+from linkdist.splits import HELD_OUT, Split, held_out
 from linkdist.storage import Saved, check_target, load, save
 from linkdist.tables import open_table
 from linkdist.training import find_device
@@ -99,7 +99,7 @@ class Options:
     method: str = "colinkdist"
     replicas: int = 1
     epochs: int | None = None
-    held_out: float = 0.1
+    held_out: float = HELD_OUT
     seed: int = 0
     device: str = "auto"
 
@@ -134,12 +134,12 @@ def train(
     """
     watcher = watcher or Watcher()
     check_target(out)
-    _check_epochs(options.epochs)
+    check_epochs(options.epochs)
     if not 0 <= options.held_out < 1:
         raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
     nodes, graph, report = _read(tables, watcher)
     seeds = range(options.seed, options.seed + options.replicas)
-    splits = [_split(graph, options.held_out, seed) for seed in seeds]
+    splits = [held_out(graph.labels, options.held_out, seed) for seed in seeds]
     checkpoint = _checkpoint(out, graph, options)
     if not resume:
         checkpoint.remove()
@@ -248,7 +248,7 @@ def update(
     """
     watcher = watcher or Watcher()
     check_target(out)
-    _check_epochs(epochs)
+    check_epochs(epochs)
     saved = load(model)
     if saved.rehearsal is None:
         raise ModelError(f"{model} keeps no sample of old links, so it cannot be updated.")
@@ -298,11 +298,6 @@ def export(
     return features.shape[0], difference
 
 
-def _check_epochs(epochs: int | None) -> None:
-    if epochs is not None and epochs < 1:
-        raise OptionError(f"epochs must be 1 or more; found {epochs}.")
-
-
 def _read(
     tables: Tables, watcher: Watcher, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
@@ -335,12 +330,6 @@ def _columns(saved: Saved) -> tuple[str, Encoders]:
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders
-
-
-def _split(graph: Graph, share: float, seed: int) -> Split:
-    known = np.flatnonzero(graph.labels != UNKNOWN)
-    held = held_out(graph.labels, share, seed)
-    return Split(np.setdiff1d(known, held), held, np.array([], dtype=np.int64))
 
 
 Batches: TypeAlias = Iterator[tuple[pa.Array, FeatureMatrix]]
