@@ -168,7 +168,7 @@ def load(directory: Path | str) -> Saved:
     files = _read(target)
     header = _read_header(target, files[HEADER])
     try:
-        digests = dict(header["digests"])
+        digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
         shape = Shape(**header["shape"])
         classes = tuple(str(name) for name in header["classes"])
         alpha = torch.tensor(header["alpha"], dtype=torch.float32)

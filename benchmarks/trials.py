@@ -1,0 +1,374 @@
+"""Trials of recipes that go past the paper, judged on validation nodes alone.
+
+A recipe is a line of `recipes.jsonl`: a teacher, which is CoLinkDist with options, what its targets
+are, and the students that learn them one after the other, each the next one's teacher. Every trial
+adds its lines to results/trials.csv, the failed ones too. No test node is looked at here.
+Usage: python benchmarks/trials.py [--sets ...] [--settings ...] [--seeds 0-9] [RECIPE ...]
+"""
+
+import argparse
+import copy
+import csv
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import commit
+
+from linkdist import datasets
+from linkdist.coefficients import coefficients
+from linkdist.fitting import BETA
+from linkdist.inference import logits, message_passing
+from linkdist.inputs import make_inputs
+from linkdist.neighbours import Neighbours
+from linkdist.network import ForkedMLP, Noise
+from linkdist.objective import Objective
+from linkdist.paper.protocol import make_task, run_task
+from linkdist.scoring import History
+from linkdist.splits import named_split, observe
+from linkdist.training import Loop, epochs_for, find_device, manners, padded
+
+HERE = Path(__file__).parent
+TABLE = HERE.parent / "results" / "trials.csv"
+COLUMNS = ("recipe", "set", "setting", "stage", "mode", "validation", "std", "at", "seconds",
+           "seeds", "commit")  # fmt: skip
+ALPHAS = (0.5, 1.0, 2.0, 4.0)
+
+
+class Averaging(Loop):
+    """A loop whose weights are also averaged, with a decay that begins low."""
+
+    def __init__(self, network, loss, lengths, seeds, batch=1024, rate=0.01, decay=0.0):
+        super().__init__(network, loss, lengths, seeds, batch, rate)
+        self.live = list(network.state_dict().values())
+        self.decay = decay
+        self.averaged = copy.deepcopy(network) if decay else network
+        self.mean = list(self.averaged.state_dict().values())
+        self.count = torch.zeros((), device=self.device)
+
+    def _step(self):
+        super()._step()
+        if self.decay:
+            self.count += 1
+            by = torch.maximum(torch.full_like(self.count, 1 - self.decay), 9 / (9 + self.count))
+            with torch.no_grad():
+                for mean, live in zip(self.mean, self.live, strict=True):
+                    mean.lerp_(live, by)
+
+
+class Trial:
+    """A graph in a setting, R runs, and what is shared by all recipes on it."""
+
+    def __init__(self, name, setting, seeds, device):
+        self.name, self.setting, self.seeds, self.device = name, setting, seeds, device
+        self.graph = graph = datasets.load(name)
+        self.splits = [named_split(graph, setting, seed) for seed in seeds]
+        self.views = [observe(graph, split, setting) for split in self.splits]
+        self.inputs = make_inputs(graph.features, device)
+        self.everyone = Neighbours([graph.edges], graph.n, device)
+        seen = [view.edges for view in self.views]
+        same = setting != "inductive" or name in datasets.PUBLIC_SPLITS
+        self.seen = Neighbours(seen[:1] if same else seen, graph.n, device)
+        self.by = coefficients(self.views, BETA[setting], device)
+        self.labels = torch.from_numpy(np.stack([view.labels for view in self.views])).to(device)
+        self.nodes = padded([view.nodes for view in self.views], device)
+        self.counts = torch.tensor([[len(view.nodes)] for view in self.views], device=device)
+        self.known = padded([view.train for view in self.views], device)
+        self.known_counts = torch.tensor([[len(view.train)] for view in self.views], device=device)
+        self.starts, self.ends = self._lists()
+        self.found = {}
+
+    def _lists(self):
+        """Neighbour lists of each view: where each node's begin (R, n + 1), and who (R, e)."""
+        starts, ends = [], []
+        for view in self.views:
+            order = np.argsort(view.edges[:, 0], kind="stable")
+            count = np.bincount(view.edges[:, 0], minlength=self.graph.n)
+            starts.append(np.r_[0, np.cumsum(count)])
+            ends.append(view.edges[order, 1])
+        return padded(starts, self.device), padded(ends, self.device)
+
+    def neighbour_of(self, i):
+        """A random neighbour of each node (R, B), itself where it has none."""
+        first = self.starts.gather(1, i)
+        degree = self.starts.gather(1, i + 1) - first
+        pick = (torch.rand(i.shape, device=i.device) * degree).long().minimum(degree - 1)
+        j = self.ends.gather(1, (first + pick.clamp(min=0)).clamp(max=self.ends.shape[1] - 1))
+        return torch.where(degree > 0, j, i)
+
+    def one_hot(self):
+        """Known labels as probabilities (R, n, C), and where they are (R, n, 1)."""
+        known = (self.labels >= 0).unsqueeze(-1)
+        eye = torch.eye(self.graph.C, device=self.device)
+        return eye[self.labels.clamp(min=0)] * known, known
+
+
+def alpha_of(trial, value):
+    return trial.by.alpha if value is None else torch.full_like(trial.by.alpha, value)
+
+
+class Judge:
+    """Validation accuracies of both modes, and the logits at the best look."""
+
+    def __init__(self, trial, choose):
+        self.trial, self.choose = trial, choose
+        self.history = History(trial.graph, trial.splits, trial.device)
+        shape = (len(trial.seeds), trial.graph.n, trial.graph.C)
+        self.kept = [torch.zeros(shape, device=trial.device) for _ in range(2)]
+
+    @torch.no_grad()
+    def look(self, network):
+        t = self.trial
+        z, s = logits(network, t.inputs)
+        better = {"features": self.history.record("features", z)}
+        better["mp"] = self.history.record("mp", message_passing(z, s, t.everyone, t.by.alpha))
+        for a in ALPHAS:
+            alpha = alpha_of(t, a)
+            better[f"mp{a}"] = self.history.record(
+                f"mp{a}", message_passing(z, s, t.everyone, alpha))  # fmt: skip
+        own = message_passing(z, s, t.everyone, alpha_of(t, 1.0)).softmax(-1)
+        p = own
+        for hop in range(1, 3):
+            p = 0.5 * own + 0.5 * t.everyone.mean(p)
+            better[f"hop{hop}"] = self.history.record(f"hop{hop}", p)
+        chosen = better[self.choose].view(-1, 1, 1)
+        for kept, live in zip(self.kept, (z, s), strict=True):
+            torch.where(chosen, live, kept, out=kept)
+
+    def rows(self, recipe, stage, seconds):
+        t = self.trial
+        for mode in self.history.records:
+            best = self.history.best(mode)
+            v = 100 * best.validation
+            yield dict(zip(COLUMNS, (
+                recipe, t.name, t.setting, stage, mode, round(v.mean(), 3),
+                round(v.std(ddof=1), 3) if len(v) > 1 else 0, round(best.epochs.mean(), 1),
+                round(seconds, 2), f"{t.seeds[0]}-{t.seeds[-1]}", commit()), strict=True))  # fmt: skip
+
+
+def drive(loop, steps, looks, judge):
+    """Take steps, with evenly spaced looks."""
+    at = set(np.unique(np.ceil(np.linspace(0, steps, looks + 1)[1:]).astype(int)).tolist())
+    done, epoch = 0, 0
+    with manners(loop.device):
+        while done < steps:
+            for _ in loop.epoch(epoch):
+                done += 1
+                if done in at:
+                    judge.look(loop.averaged)
+                if done >= steps:
+                    break
+            epoch += 1
+
+
+def teach(trial, o, p=None):
+    """CoLinkDist with options, and the targets p of a teacher in its loss; gives its judge."""
+    t = trial
+    seeds = [seed + 1000 * (p is not None) for seed in t.seeds]
+    network = ForkedMLP(t.graph.d, t.graph.C, seeds, hidden=o.get("hidden", 256)).to(t.device)
+    if p is not None:
+        p = p.contiguous()
+    edges = padded([view.edges for view in t.views], t.device)
+    replica = torch.arange(len(t.seeds), device=t.device).view(-1, 1)
+    objective = Objective(t.by, 3)
+    hide, drawn = o.get("hide", 0.0), o.get("drawn", 0.0)
+
+    def loss(index, draws, pace):
+        R, B = index.shape
+        bits, numbers = draws.take((R, 3, B), network.hidden, network.blocks, B)
+        rows = edges[replica, index].transpose(1, 2)
+        k = t.nodes.gather(1, numbers.remainder(t.counts))
+        if drawn:
+            known = t.known.gather(1, numbers.remainder(t.known_counts))
+            k = torch.where(torch.rand(k.shape, device=k.device) < drawn, known, k)
+        rows = torch.cat([rows, k.unsqueeze(1)], dim=1)
+        x = t.inputs.project(hidden_words(network, hide), rows.flatten(1)).view(*rows.shape, -1)
+        z, s = heads(network, x, Noise(bits, pace))
+        y = t.labels.gather(1, rows.flatten(1)).view(rows.shape)
+        total = objective(z, s, y) if o.get("links", 1.0) else 0
+        if p is None:
+            return total
+        aims = p[replica.unsqueeze(1), rows]  # (R, 3, B, C)
+        own = -(aims * z.log_softmax(-1)).sum(-1).mean(-1)  # (R, 3)
+        beside = -(aims[:, :2].flip(1) * s[:, :2].log_softmax(-1)).sum(-1).mean(-1)  # (R, 2)
+        own = own[:, 2] if o.get("on") == "k" else own.mean(1)
+        return total + o["lam"] * own + o.get("beside", o["lam"]) * beside.mean(1)
+
+    lengths = [len(view.edges) for view in t.views]
+    loop = Averaging(network, loss, lengths, seeds, rate=o.get("rate", 0.01),
+                     decay=o.get("decay", 0.0))  # fmt: skip
+    epochs = epochs_for(t.graph.degree)
+    judge = Judge(t, o.get("choose", "mp"))
+    steps = max(1, int(epochs * o.get("share", 1.0) * loop.steps))
+    looks = epochs if not o.get("looks") else o["looks"]
+    drive(loop, steps, looks, judge)
+    return judge
+
+
+def hidden_words(network, hide):
+    """The first layer's weights, those of some features zero for a step."""
+    w = network.first.weight
+    if not hide:
+        return w
+    kept = (torch.rand(*w.shape[:2], 1, device=w.device) >= hide).to(w.dtype)
+    return w * (kept / (1 - hide))
+
+
+def heads(network, x, noise):
+    h = network.trunk(x, noise.bits[0], noise.pace)
+    return network.own(h, noise.bits[1], noise.pace), network.neighbour(h, noise.bits[2], noise.pace)
+
+
+def targets(trial, judge, o):
+    """What a student learns (R, n, C): from a judge's kept logits, over links that are seen."""
+    t = trial
+    z, s = judge.kept
+    kind = o.get("from", "mp")
+    p = z.softmax(-1)
+    if kind == "mp":
+        p = message_passing(z, s, t.seen, alpha_of(t, o.get("alpha"))).softmax(-1)
+    if kind == "mean":
+        around = t.seen.mean(s.softmax(-1))
+        p = torch.where(around.sum(-1, keepdim=True) > 0, (p + around) / 2, p)
+    if o.get("ensemble"):
+        p = p.mean(0, keepdim=True).expand_as(p).clone()
+    y, known = t.one_hot()
+    fixed = o.get("fixed", True)
+    base = torch.where(known, y, p) if fixed else p
+    p = base
+    for _ in range(o.get("hops", 0)):
+        around = t.seen.mean(p)
+        lonely = around.sum(-1, keepdim=True) == 0
+        p = torch.where(lonely, base, (1 - o["by"]) * base + o["by"] * around)
+        p = torch.where(known, y, p) if fixed else p
+    if o.get("sharpen"):
+        p = p ** o["sharpen"]
+        p = p / p.sum(-1, keepdim=True)
+    return p
+
+
+def study(trial, o, p):
+    """A student of targets p; gives its judge."""
+    t = trial
+    seeds = [seed + 1000 for seed in t.seeds]
+    network = ForkedMLP(t.graph.d, t.graph.C, seeds, hidden=o.get("hidden", 256)).to(t.device)
+    replica = torch.arange(len(t.seeds), device=t.device).view(-1, 1)
+    hide, mix, sure = o.get("hide", 0.0), o.get("mix", 0.0), o.get("sure", 0.0)
+    sides = o.get("sides", 1)
+    log = p.clamp(min=1e-9).log()
+    weight = (1 + (p * log).sum(-1) / np.log(t.graph.C)).clamp(min=0) ** sure if sure else None
+
+    def loss(index, draws, pace):
+        R, B = index.shape
+        bits, _ = draws.take((R, sides, B), network.hidden, network.blocks, B)
+        i = t.nodes.gather(1, index)
+        j = t.neighbour_of(i)
+        both = torch.stack([i, j], dim=1)  # (R, 2, B)
+        w = hidden_words(network, hide)
+        rows = both if sides == 2 or mix else both[:, :1]
+        x = t.inputs.project(w, rows.flatten(1)).view(*rows.shape, -1)
+        own, other = p[replica, i], p[replica, j]
+        if mix:
+            by = 1 - mix * torch.rand(R, 1, B, 1, device=x.device)
+            x = by * x + (1 - by) * x.flip(1)
+            by = by.squeeze(1)
+            own, other = by * own + (1 - by) * other, by * other + (1 - by) * own
+        aims = torch.stack([own, other], dim=1)
+        if sides == 1:
+            x = x[:, :1]
+        z, s = heads(network, x, Noise(bits, pace))
+        rest = aims.flip(1)
+        total = 0
+        for side in range(sides):
+            each = -(aims[:, side] * z[:, side].log_softmax(-1)).sum(-1)
+            if weight is not None:
+                each = each * weight[replica, both[:, side]]
+            beside = -(rest[:, side] * s[:, side].log_softmax(-1)).sum(-1)
+            total = total + each.mean(-1) + o.get("neighbour", 1.0) * beside.mean(-1)
+        return total
+
+    lengths = [len(view.nodes) for view in t.views]
+    loop = Averaging(network, loss, lengths, seeds, rate=o.get("rate", 0.01),
+                     decay=o.get("decay", 0.0))  # fmt: skip
+    judge = Judge(t, o.get("choose", "mp"))
+    drive(loop, o.get("visits", 200) * loop.steps, o.get("looks", 40), judge)
+    return judge
+
+
+def rival(trial, recipe):
+    """GCN and GCN2MLP, as the paper has them."""
+    started = time.perf_counter()
+    t = trial
+    task = make_task(t.graph, t.setting, t.seeds, t.inputs)
+    run_task("GCN", ["GCN", "GCN2MLP"], task)
+    judge = Judge(t, "mp")
+    judge.history = task.history
+    yield from judge.rows(recipe["name"], 0, time.perf_counter() - started)
+
+
+def run(trial, recipe):
+    """All stages of a recipe, with their lines of the table."""
+    started = time.perf_counter()
+    if recipe.get("rival"):
+        yield from rival(trial, recipe)
+        return
+    key = json.dumps(recipe["teacher"], sort_keys=True)
+    if key not in trial.found:
+        torch.manual_seed(trial.seeds[0])
+        judge = teach(trial, recipe["teacher"])
+        torch.cuda.synchronize() if trial.device.type == "cuda" else None
+        trial.found[key] = judge
+        name = recipe.get("teacher_name", "teacher " + key)
+        yield from judge.rows(name, 0, time.perf_counter() - started)
+    judge = trial.found[key]
+    for stage, student in enumerate(recipe.get("students", []), 1):
+        started = time.perf_counter()
+        torch.manual_seed(trial.seeds[0] + stage)
+        p = targets(trial, judge, student.get("targets", {}))
+        judge = (teach if "lam" in student else study)(trial, student, p)
+        torch.cuda.synchronize() if trial.device.type == "cuda" else None
+        yield from judge.rows(recipe["name"], stage, time.perf_counter() - started)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipes", nargs="*")
+    parser.add_argument("--sets", default="cora,citeseer,pubmed,amazon-photo,amazon-computers,"
+                        "coauthor-cs,coauthor-physics")  # fmt: skip
+    parser.add_argument("--settings", default="inductive")
+    parser.add_argument("--seeds", default="0-9")
+    parser.add_argument("--out", default=TABLE, type=Path)
+    parser.add_argument("--file", default=HERE / "recipes.jsonl", type=Path)
+    asked = parser.parse_args()
+    lines = [line for line in asked.file.read_text().splitlines() if line.strip()]
+    recipes = [json.loads(line) for line in lines]
+    if asked.recipes:
+        recipes = [r for r in recipes if r["name"] in asked.recipes]
+    first, last = map(int, asked.seeds.split("-"))
+    device = find_device("auto")
+    for name in asked.sets.split(","):
+        for setting in asked.settings.split(","):
+            trial = Trial(name, setting, list(range(first, last + 1)), device)
+            for recipe in recipes:
+                keep(asked.out, list(run(trial, recipe)))
+
+
+def keep(path, rows):
+    """Add lines to the table, and say them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
+    for row in rows:
+        if row["mode"] in ("features", "mp"):
+            print(*(row[c] for c in COLUMNS[:-2]), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
