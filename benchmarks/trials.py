@@ -35,7 +35,9 @@ HERE = Path(__file__).parent
 TABLE = HERE.parent / "results" / "trials.csv"
 COLUMNS = ("recipe", "set", "setting", "stage", "mode", "validation", "std", "at", "seconds",
            "seeds", "commit")  # fmt: skip
-ALPHAS = (0.5, 1.0, 2.0, 4.0)
+ALPHAS = (0.5, 1.0, 2.0)
+VOTE = 20.0
+"""How much a look's validation accuracy counts in its vote."""
 
 
 class Averaging(Loop):
@@ -118,6 +120,8 @@ class Judge:
         self.history = History(trial.graph, trial.splits, trial.device)
         shape = (len(trial.seeds), trial.graph.n, trial.graph.C)
         self.kept = [torch.zeros(shape, device=trial.device) for _ in range(2)]
+        self.votes = torch.zeros(shape, device=trial.device)
+        self.weights = torch.zeros(shape[0], 1, 1, device=trial.device)
 
     @torch.no_grad()
     def look(self, network):
@@ -134,6 +138,10 @@ class Judge:
         for hop in range(1, 3):
             p = 0.5 * own + 0.5 * t.everyone.mean(p)
             better[f"hop{hop}"] = self.history.record(f"hop{hop}", p)
+        voted = message_passing(z, s, t.seen, t.by.alpha).softmax(-1)
+        weight = (VOTE * self.history.records["mp"][-1][0].float()).exp().view(-1, 1, 1)
+        self.votes += weight * voted
+        self.weights += weight
         chosen = better[self.choose].view(-1, 1, 1)
         for kept, live in zip(self.kept, (z, s), strict=True):
             torch.where(chosen, live, kept, out=kept)
@@ -164,10 +172,17 @@ def drive(loop, steps, looks, judge):
             epoch += 1
 
 
-def teach(trial, o, p=None):
+def teach_several(trial, o):
+    """One or more teachers of different seeds; gives the first one's judge."""
+    judges = [teach(trial, o, shift=500 * m) for m in range(o.get("several", 1))]
+    judges[0].several = judges
+    return judges[0]
+
+
+def teach(trial, o, p=None, shift=0):
     """CoLinkDist with options, and the targets p of a teacher in its loss; gives its judge."""
     t = trial
-    seeds = [seed + 1000 * (p is not None) for seed in t.seeds]
+    seeds = [seed + 1000 * (p is not None) + shift for seed in t.seeds]
     network = ForkedMLP(t.graph.d, t.graph.C, seeds, hidden=o.get("hidden", 256)).to(t.device)
     if p is not None:
         p = p.contiguous()
@@ -228,13 +243,16 @@ def targets(trial, judge, o):
     z, s = judge.kept
     kind = o.get("from", "mp")
     p = z.softmax(-1)
+    if o.get("several"):
+        each = [targets(trial, one, {**o, "several": 0}) for one in judge.several]
+        return torch.stack(each).mean(0)
     if kind == "mp":
         p = message_passing(z, s, t.seen, alpha_of(t, o.get("alpha"))).softmax(-1)
     if kind == "mean":
         around = t.seen.mean(s.softmax(-1))
         p = torch.where(around.sum(-1, keepdim=True) > 0, (p + around) / 2, p)
-    if o.get("ensemble"):
-        p = p.mean(0, keepdim=True).expand_as(p).clone()
+    if kind == "votes":
+        p = judge.votes / judge.weights
     y, known = t.one_hot()
     fixed = o.get("fixed", True)
     base = torch.where(known, y, p) if fixed else p
@@ -318,7 +336,7 @@ def run(trial, recipe):
     key = json.dumps(recipe["teacher"], sort_keys=True)
     if key not in trial.found:
         torch.manual_seed(trial.seeds[0])
-        judge = teach(trial, recipe["teacher"])
+        judge = teach_several(trial, recipe["teacher"])
         torch.cuda.synchronize() if trial.device.type == "cuda" else None
         trial.found[key] = judge
         name = recipe.get("teacher_name", "teacher " + key)

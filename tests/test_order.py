@@ -29,7 +29,7 @@ ORDER = [
         "loss_kernel",
     ),
     *("blocks", "bags", "inputs", "network", "folding", "single"),
-    *("coefficients", "objective", "draws", "adam", "training", "checkpoints"),
+    *("coefficients", "objective", "draws", "adam", "averaging", "training", "checkpoints"),
     *("neighbours", "inference", "scoring", "fitting", "links", "memory", "updating"),
     *("classifier", "card", "directories", "storage", "export", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from linkdist.adam import RATE, Adam, AdamOnCpu
+from linkdist.averaging import Average
 from linkdist.backends import HAS_TRITON
 from linkdist.coefficients import coefficients
 from linkdist.draws import Draws
@@ -113,11 +114,13 @@ def loop_on_links(
     method: str,
     batch: int = BATCH,
     rate: float = RATE,
+    average: Average | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
     check_names("method", [method], METHODS)
     loss = loss_on_links(network, inputs, views, by, method)
-    return Loop(network, loss, [len(view.edges) for view in views], seeds, batch, rate)
+    lengths = [len(view.edges) for view in views]
+    return Loop(network, loss, lengths, seeds, batch, rate, average)
 
 
 def loss_on_links(
@@ -178,6 +181,8 @@ class Loop:
         How many items a step takes.
     rate : float, optional
         Adam's learning rate.
+    average : Average, optional
+        Takes in the weights after every step.
     """
 
     WARM_UP = 3
@@ -191,9 +196,11 @@ class Loop:
         seeds: Sequence[int],
         batch: int = BATCH,
         rate: float = RATE,
+        average: Average | None = None,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
+        self.average = average
         self.lengths = lengths
         self.batch = min(batch, max(lengths))
         steps = [-(-length // self.batch) for length in lengths]
@@ -253,6 +260,8 @@ class Loop:
         self.adam.clear()
         self.loss(index, self.draws, pace).sum().backward()
         self.adam.step(active)
+        if self.average is not None:
+            self.average.take(active)
         self.done += 1
 
 

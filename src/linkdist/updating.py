@@ -4,8 +4,8 @@ Training on links needs no more than links and the features at their ends. So a 
 up to date by further optimisation on what is new, beside a sample of what was there before, its
 `Memory`, without touching every node again. α, β and the class weights come from the counts of all
 that was ever seen. An update takes a fixed share of the steps that training anew on everything
-would take, and ends with the state that does best on the nodes that a replica held out, which may
-be the one it began with.
+would take, averages the weights on its way, and ends with the average that does best on the nodes
+that a replica held out, which may be the state it began with.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from linkdist.averaging import Average
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import GraphError
 from linkdist.fitting import Progress, Snapshot
@@ -84,9 +85,10 @@ def update(
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(R)]
     by = coefficients([new.tally] * R, None, device)
     inputs = make_inputs(whole.features, device)
-    loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE)
+    average = Average(network)
+    loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE, average=average)
     total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
-    judge = Judge(network, inputs, whole.labels, held)
+    judge = Judge(average.network, inputs, whole.labels, held)
 
     def after_epoch(epoch: int) -> None:
         judge.look()
@@ -96,6 +98,7 @@ def update(
     judge.look()
     loop.run(total, after_epoch)
     judge.restore()
+    network.load_state_dict(average.network.state_dict())
     with torch.no_grad():
         model.alpha.copy_(by.alpha)
     return new
