@@ -12,6 +12,7 @@ are averaged with the weights that they belong to.
 from __future__ import annotations
 
 import copy
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,10 @@ from torch import Tensor, nn
 DECAY = 0.99
 WARM_UP = 9.0
 
+Network = TypeVar("Network", bound=nn.Module)
 
-class Average:
+
+class Average(Generic[Network]):
     """The moving average of R replicas' weights and statistics.
 
     Parameters
@@ -46,7 +49,7 @@ class Average:
     4.0
     """
 
-    def __init__(self, network: nn.Module, decay: float = DECAY) -> None:
+    def __init__(self, network: Network, decay: float = DECAY) -> None:
         self.network = copy.deepcopy(network)
         self.decay = decay
         self.live = list(network.state_dict().values())

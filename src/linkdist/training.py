@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -114,7 +114,7 @@ def loop_on_links(
     method: str,
     batch: int = BATCH,
     rate: float = RATE,
-    average: Average | None = None,
+    average: Average[ForkedMLP] | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
     check_names("method", [method], METHODS)
@@ -196,7 +196,7 @@ class Loop:
         seeds: Sequence[int],
         batch: int = BATCH,
         rate: float = RATE,
-        average: Average | None = None,
+        average: Average[Any] | None = None,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
