@@ -108,6 +108,18 @@ def alpha_of(trial, value):
     return trial.by.alpha if value is None else torch.full_like(trial.by.alpha, value)
 
 
+AROUND = False
+
+
+def around(network, trial, neighbours, hops):
+    """Logits from the mean of a node's and its neighbours' features, some hops wide."""
+    x = trial.inputs.project(network.first.weight)
+    for _ in range(hops):
+        x = neighbours.smooth(x)
+    h = network.trunk(x.unsqueeze(1))
+    return [head(h).squeeze(1) for head in (network.own, network.neighbour)]
+
+
 class Judge:
     """Validation accuracies of both modes at every look, and the logits at the best one.
 
@@ -136,9 +148,18 @@ class Judge:
             "mp2": self.record("mp2", message_passing(z, s, t.everyone, alpha_of(t, 2.0))),
             "hop": self.record("hop", 0.5 * p + 0.5 * t.everyone.mean(p)),
         }
+        live = [z, s]
+        if AROUND:
+            for hops in (1, 2):
+                zs = around(network, t, t.everyone, hops)
+                self.record(f"around{hops}", zs[0])
+                self.record(f"mp-around{hops}", message_passing(*zs, t.everyone, t.by.alpha))
+                live += around(network, t, t.seen, hops)
         chosen = better[self.choose].view(-1, 1, 1)
-        for kept, live in zip(self.kept, (z, s), strict=True):
-            torch.where(chosen, live, kept, out=kept)
+        while len(self.kept) < len(live):
+            self.kept.append(torch.zeros_like(z))
+        for kept, new in zip(self.kept, live, strict=True):
+            torch.where(chosen, new, kept, out=kept)
 
     def record(self, mode, scores):
         hits = scores.argmax(-1).gather(1, self.nodes) == self.truth
@@ -252,8 +273,12 @@ def heads(network, x, noise):
 def targets(trial, judge, o):
     """What a student learns (R, n, C): from a judge's kept logits, over links that are seen."""
     t = trial
-    z, s = judge.kept
+    z, s = judge.kept[:2]
     kind = o.get("from", "mp")
+    if kind.startswith("around"):
+        z, s = judge.kept[2 * int(kind[-1]) :][:2]
+    if kind.startswith("around-mp"):
+        kind = "mp"
     p = z.softmax(-1)
     if o.get("several"):
         each = [targets(trial, one, {**o, "several": 0}) for one in judge.several]
@@ -378,9 +403,12 @@ def main():
                         "coauthor-cs,coauthor-physics")  # fmt: skip
     parser.add_argument("--settings", default="inductive")
     parser.add_argument("--seeds", default="0-9")
+    parser.add_argument("--around", action="store_true")
     parser.add_argument("--out", default=TABLE, type=Path)
     parser.add_argument("--file", default=HERE / "recipes.jsonl", type=Path)
     asked = parser.parse_args()
+    global AROUND
+    AROUND = asked.around
     lines = [line for line in asked.file.read_text().splitlines() if line.strip()]
     recipes = [json.loads(line) for line in lines]
     if asked.recipes:
@@ -404,7 +432,7 @@ def keep(path, rows):
             writer.writeheader()
         writer.writerows(rows)
     for row in rows:
-        if row["mode"] in ("features", "mp"):
+        if AROUND or row["mode"] in ("features", "mp"):
             print(*(row[c] for c in COLUMNS[:-2]), file=sys.stderr)
 
 

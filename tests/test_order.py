@@ -30,7 +30,7 @@ ORDER = [
     ),
     *("blocks", "bags", "inputs", "network", "folding", "single"),
     *("coefficients", "objective", "draws", "adam", "averaging", "training", "checkpoints"),
-    *("neighbours", "inference", "scoring", "fitting", "links", "memory", "updating"),
+    *("neighbours", "inference", "scoring", "teaching", "fitting", "links", "memory", "updating"),
     *("classifier", "card", "directories", "storage", "export", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),

@@ -8,7 +8,7 @@ ways, so both scores come from one call.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from linkdist.checkpoints import Checkpoint
 from linkdist.coefficients import coefficients
-from linkdist.errors import OptionError
+from linkdist.errors import OptionError, check_names
 from linkdist.graph import Graph
 from linkdist.inference import FORMS, Model, logits, message_passing
 from linkdist.inputs import Inputs, make_inputs
@@ -24,10 +24,17 @@ from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
 from linkdist.scoring import History
 from linkdist.splits import Split, observe
+from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import Loop, epochs_for, find_device, loop_on_links
 
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
+
+METHODS = ("linkdist", "colinkdist", "selflinkdist")
+ALPHAS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""What α may be where validation nodes choose it."""
+FRESH = 1 << 20
+"""How far a student's seeds are from its teacher's."""
 
 Progress = Callable[[int, int], None]
 
@@ -80,8 +87,9 @@ def fit(
         One for all replicas, or one a replica.
     setting : {'transductive', 'inductive', 'full-supervised'}
         What training may see.
-    method : {'colinkdist', 'linkdist'}
-        With or without random node pairs to be pushed apart.
+    method : {'colinkdist', 'linkdist', 'selflinkdist'}
+        With or without random node pairs to be pushed apart; or CoLinkDist as the teacher of a
+        fresh network (see `teaching`).
     seeds : sequence of int
         One a replica.
     epochs : int, optional
@@ -107,54 +115,220 @@ def fit(
     """
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
-    _check(seeds, each, epochs)
+    _check(method, seeds, each, epochs)
     where = find_device(device)
-    views = [observe(graph, split, setting) for split in each]
-    total = epochs_for(graph.degree) if epochs is None else epochs
     inputs = inputs or make_inputs(graph.features, where)
-    neighbours = Neighbours([graph.edges], graph.n, where)
-    network = ForkedMLP(graph.d, graph.C, seeds).to(where)
-    by = coefficients(views, BETA[setting], where)
-    history, best = History(graph, each, where), Snapshot(network)
-    loop = loop_on_links(network, inputs, views, seeds, by, method)
-    state = _state(network, best, loop)
-    done = _resumed(checkpoint, state, history)
+    ground = Ground(graph, each, setting, seeds, inputs)
+    total = epochs_for(graph.degree) if epochs is None else epochs
+    train = _teach_itself if method == "selflinkdist" else _train
+    stage = train(ground, method, total, Course(checkpoint, progress))
+    model = Model(stage.network, stage.alpha, graph.classes)
+    return Fit(model, stage.history, total, time.perf_counter() - started, inputs.precision)
+
+
+class Ground:
+    """What every stage of a training stands on: the graph, its views, its coefficients."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        splits: Sequence[Split],
+        setting: str,
+        seeds: Sequence[int],
+        inputs: Inputs,
+    ) -> None:
+        self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
+        self.device = inputs.device
+        self.views = [observe(graph, split, setting) for split in splits]
+        self.everyone = Neighbours([graph.edges], graph.n, self.device)
+        self.by = coefficients(self.views, BETA[setting], self.device)
+
+    @property
+    def seen(self) -> Neighbours:
+        """The links of each view."""
+        return Neighbours([view.edges for view in self.views], self.graph.n, self.device)
+
+    def network(self, seeds: Sequence[int]) -> ForkedMLP:
+        """Fresh replicas."""
+        return ForkedMLP(self.graph.d, self.graph.C, seeds).to(self.device)
+
+
+class Course:
+    """How far a training of one or more stages is: its progress and its checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None) -> None:
+        self.checkpoint, self.progress = checkpoint, progress
+        found = checkpoint.load() if checkpoint is not None else None
+        self.done, self.tensors = found if found is not None else (0, {})
+
+    def resume(self, stage: Stage) -> None:
+        """Take over what the checkpoint holds of a stage."""
+        if not self.tensors:
+            return
+        with torch.no_grad():
+            for name, live in stage.state().items():
+                live.copy_(self.tensors.pop(name))
+        stage.history.load(self.tensors)
+        self.tensors = {}
+
+    def after(self, done: int, total: int, tensors: Mapping[str, Tensor] | None) -> None:
+        """Tell that some epochs are done, and keep the state where one is given."""
+        if self.checkpoint is not None and tensors is not None:
+            self.checkpoint.save(done, tensors)
+        if self.progress is not None:
+            self.progress(done, total)
+
+
+class Stage:
+    """A network in training, looked at in both modes.
+
+    Attributes
+    ----------
+    network : ForkedMLP
+        In training; at the end with the weights of each replica's best look from features.
+    alpha : (R,) tensor
+        α for these weights.
+    history : History
+        The scores of every look.
+    """
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        self.ground, self.network, self.loop = ground, network, loop
+        self.history = History(ground.graph, ground.splits, ground.device)
+        self.best = Snapshot(network)
+        self.alpha = ground.by.alpha.clone()
+
+    def look(self) -> None:
+        """Score the present weights, and keep them where they are the best from features."""
+        z, s = logits(self.network, self.ground.inputs)
+        self.best.keep(self.history.record("features", z))
+        for form in FORMS:
+            scores = message_passing(z, s, self.ground.everyone, self.alpha, form)
+            self.history.record(form, scores)
+
+    def finish(self) -> None:
+        """Put the best weights in place, where validation nodes chose any."""
+        if self.history.chooses:
+            self.best.restore()
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the stage depends on, but for its history."""
+        kept = {f"kept.{i}": tensor for i, tensor in enumerate(self.best.kept)}
+        adam = {f"adam.{name}": tensor for name, tensor in self.loop.adam.state().items()}
+        return {**self.network.state_dict(prefix="network."), **kept, **adam, "alpha": self.alpha}
+
+
+def _train(ground: Ground, method: str, total: int, course: Course) -> Stage:
+    """The paper's way: one training, a look after every epoch."""
+    network = ground.network(ground.seeds)
+    loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
+    stage = Stage(ground, network, loop)
+    course.resume(stage)
 
     def after_epoch(epoch: int) -> None:
-        z, s = logits(network, inputs)
-        best.keep(history.record("features", z))
-        for form in FORMS:
-            history.record(form, message_passing(z, s, neighbours, by.alpha, form))
-        if checkpoint is not None:
-            checkpoint.save(epoch + 1, {**state, **history.state()})
-        if progress is not None:
-            progress(epoch + 1, total)
+        course.after(epoch + 1, total, {**stage.state(), **stage.history.state()})
 
-    loop.run(total, after_epoch, start=done)
-    if history.chooses:
-        best.restore()
-    model = Model(network, by.alpha, graph.classes)
-    return Fit(model, history, total, time.perf_counter() - started, inputs.precision)
+    loop.run(total, after_epoch, start=course.done, look=stage.look)
+    stage.finish()
+    return stage
 
 
-def _state(network: ForkedMLP, best: Snapshot, loop: Loop) -> dict[str, Tensor]:
-    """The live tensors that the rest of a training depends on, but for its history."""
-    kept = {f"kept.{i}": tensor for i, tensor in enumerate(best.kept)}
-    adam = {f"adam.{name}": tensor for name, tensor in loop.adam.state().items()}
-    return {**network.state_dict(prefix="network."), **kept, **adam}
+class Teacher(Stage):
+    """A stage that also keeps the logits of each replica's best look with links."""
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        super().__init__(ground, network, loop)
+        shape = (len(ground.seeds), ground.graph.n, ground.graph.C)
+        self.z, self.s = (torch.zeros(shape, device=ground.device) for _ in range(2))
+
+    def look(self) -> None:
+        """Score the present logits with links, and keep them where they are the best."""
+        z, s = logits(self.network, self.ground.inputs)
+        scores = message_passing(z, s, self.ground.everyone, self.alpha)
+        better = self.history.record("mean", scores).view(-1, 1, 1)
+        if not self.history.chooses:
+            better = torch.ones_like(better)
+        torch.where(better, z, self.z, out=self.z)
+        torch.where(better, s, self.s, out=self.s)
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the stage depends on, but for its history."""
+        return {**super().state(), "z": self.z, "s": self.s}
 
 
-@torch.no_grad()
-def _resumed(checkpoint: Checkpoint | None, state: dict[str, Tensor], history: History) -> int:
-    """Take over what a checkpoint holds; gives the number of epochs done."""
-    found = checkpoint.load() if checkpoint is not None else None
-    if found is None:
-        return 0
-    done, tensors = found
-    for name, live in state.items():
-        live.copy_(tensors.pop(name))
-    history.load(tensors)
-    return done
+class Student(Stage):
+    """A stage whose α is learnt, too: the one of some that does best on validation nodes."""
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        super().__init__(ground, network, loop)
+        self.looked = self.alpha.clone()
+
+    def look(self) -> None:
+        """Score the present weights, and keep them where they are the best from features."""
+        z, s = logits(self.network, self.ground.inputs)
+        scores = self._with_links(z, s)
+        self.history.record("mean", scores)
+        better = self.history.record("features", z)
+        self.best.keep(better)
+        torch.where(better, self.looked, self.alpha, out=self.alpha)
+
+    def _with_links(self, z: Tensor, s: Tensor) -> Tensor:
+        """Message passing with the α that does best, the view's own where none does better."""
+        around = self.ground.everyone
+        self.looked.copy_(self.ground.by.alpha)
+        scores = message_passing(z, s, around, self.looked)
+        highest = self.history.validation(scores)
+        for alpha in ALPHAS if self.history.chooses else ():
+            tried = torch.full_like(self.looked, alpha)
+            other = message_passing(z, s, around, tried)
+            found = self.history.validation(other)
+            better = found > highest
+            scores = torch.where(better.view(-1, 1, 1), other, scores)
+            self.looked.copy_(torch.where(better, tried, self.looked))
+            highest = highest.maximum(found)
+        return scores
+
+
+def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> Stage:
+    """SelfLinkDist: CoLinkDist is the teacher; a fresh network learns its word with links.
+
+    Both are looked at about once for each time that a node was visited.
+    """
+    visits = max(1, round(ground.graph.degree))
+    total = epochs + epochs * visits
+    if "targets" not in course.tensors:
+        p = _teach(ground, epochs, visits, total, course)
+    else:
+        p = course.tensors.pop("targets").to(ground.device)
+    seeds = [seed + FRESH for seed in ground.seeds]
+    network = ground.network(seeds)
+    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p)
+    student = Student(ground, network, loop)
+    course.resume(student)
+
+    def after_epoch(epoch: int) -> None:
+        # A visit is short; its state is kept as often as the teacher's.
+        state = {**student.state(), **student.history.state(), "targets": p}
+        course.after(epochs + epoch + 1, total, state if (epoch + 1) % visits == 0 else None)
+
+    start = max(0, course.done - epochs)
+    loop.run(epochs * visits, after_epoch, start=start, look=student.look)
+    student.finish()
+    return student
+
+
+def _teach(ground: Ground, epochs: int, visits: int, total: int, course: Course) -> Tensor:
+    """Train the teacher; gives its targets (R, n, C)."""
+    network, of = ground.network(ground.seeds), (ground.inputs, ground.views, ground.seeds)
+    loop = loop_on_links(network, *of, ground.by, "colinkdist", hide=True)
+    teacher = Teacher(ground, network, loop)
+    course.resume(teacher)
+
+    def after_epoch(epoch: int) -> None:
+        course.after(epoch + 1, total, {**teacher.state(), **teacher.history.state()})
+
+    loop.run(epochs, after_epoch, start=course.done, look=teacher.look, looks=visits)
+    return targets(teacher.z, teacher.s, ground.seen, ground.by.alpha, ground.views)
 
 
 class Snapshot:
@@ -175,7 +349,8 @@ class Snapshot:
             live.copy_(kept)
 
 
-def _check(seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) -> None:
+def _check(method: str, seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) -> None:
+    check_names("method", [method], METHODS)
     if len(seeds) < 1:
         raise OptionError("training needs at least one seed, one a replica; found none.")
     if len(splits) != len(seeds):

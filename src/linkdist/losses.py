@@ -86,6 +86,24 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
     return -(share * log_p).sum(-1) / torch.where(total > 0, total, 1.0)
 
 
+def soft_cross_entropy(logits: Tensor, p: Tensor) -> Tensor:
+    """CE(z, t), the mean over rows of -Σ_c t_c log p(z)_c, for targets t that are probabilities.
+
+    Parameters
+    ----------
+    logits : (R, B, C) tensor
+        z or s.
+    p : (R, B, C) tensor
+        t; rows sum to 1.
+
+    Examples
+    --------
+    >>> soft_cross_entropy(torch.zeros(1, 3, 2), torch.full((1, 3, 2), 0.5))
+    tensor([0.6931])
+    """
+    return -(p * logits.log_softmax(-1)).sum(-1).mean(-1)
+
+
 def supervision(log_z: Tensor, log_s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     """All cross-entropies of the loss, each with its factor.
 

@@ -95,6 +95,45 @@ class Neighbours:
         return out.view(R, n, f)
 
 
+class RandomNeighbours:
+    """Neighbours drawn at random, one a node, each replica from links of its own.
+
+    Parameters
+    ----------
+    edges : sequence of (e, 2) int arrays
+        The directed edges of each replica.
+    n : int
+        Number of nodes.
+    device : torch.device
+        Where to draw.
+
+    Examples
+    --------
+    >>> star = np.array([[0, 1], [0, 2], [1, 0], [2, 0]])
+    >>> around = RandomNeighbours([star], 4, torch.device("cpu"))
+    >>> around.pick(torch.tensor([[0, 0, 2, 3]]), torch.tensor([[4, 5, 7, 9]]))
+    tensor([[1, 2, 0, 3]])
+    """
+
+    def __init__(self, edges: Sequence[IntArray], n: int, device: torch.device) -> None:
+        order = [np.argsort(e[:, 0], kind="stable") for e in edges]
+        ends = [e[at, 1] for e, at in zip(edges, order, strict=True)]
+        width = max(1, max(map(len, ends)))
+        self.ends = torch.zeros(len(ends), width, dtype=torch.int64, device=device)
+        for row, end in zip(self.ends, ends, strict=True):
+            row[: len(end)] = torch.from_numpy(end)
+        degree = np.stack([np.bincount(e[:, 0], minlength=n) for e in edges])
+        self.degree = torch.from_numpy(degree).to(device)  # (R, n)
+        self.first = self.degree.cumsum(1) - self.degree
+
+    def pick(self, nodes: Tensor, numbers: Tensor) -> Tensor:
+        """A neighbour of each node (R, B) by a random number each; itself where it has none."""
+        degree = self.degree.gather(1, nodes)
+        place = self.first.gather(1, nodes) + numbers.remainder(degree.clamp(min=1))
+        drawn = self.ends.gather(1, place.clamp(max=self.ends.shape[1] - 1))
+        return torch.where(degree > 0, drawn, nodes)
+
+
 class _Product(torch.autograd.Function):
     """P x, with the gradient Pᵀ g."""
 

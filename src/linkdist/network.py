@@ -41,10 +41,33 @@ class Noise(NamedTuple):
         Which elements each block's Dropout keeps, in the order of the blocks.
     pace : (R, 1, 1) tensor
         How far BatchNorm's running statistics move; 0 holds a replica still.
+    kept : (R, d, 1) tensor, optional
+        Factors of the features: 0 hides one from the whole batch, 2 makes up for those hidden.
     """
 
     bits: Sequence[Tensor]
     pace: Tensor
+    kept: Tensor | None = None
+
+
+def kept_features(words: Tensor, d: int) -> Tensor:
+    """Hide about half of the features: `Noise.kept` from random bits.
+
+    Parameters
+    ----------
+    words : (R, ⌈d / 64⌉) tensor of int64
+        Random bits.
+    d : int
+        Number of features.
+
+    Examples
+    --------
+    >>> kept_features(torch.tensor([[0b101]]), 4).flatten()
+    tensor([2., 0., 2., 0.])
+    """
+    place = torch.arange(8, device=words.device)
+    bits = words.view(torch.uint8).unsqueeze(-1) >> place & 1  # (R, bytes, 8)
+    return 2.0 * bits.flatten(1)[:, :d].unsqueeze(-1)
 
 
 class First(nn.Module):
@@ -59,10 +82,12 @@ class First(nn.Module):
         self.weight = nn.Parameter(torch.empty(len(random), d, hidden))
         _draw(self, 1 / math.sqrt(d), random)
 
-    def forward(self, inputs: Inputs, rows: Tensor | None = None) -> Tensor:
+    def forward(
+        self, inputs: Inputs, rows: Tensor | None = None, kept: Tensor | None = None
+    ) -> Tensor:
         """X[rows] W (R, S, B, hidden) for rows (R, S, B); of all nodes (R, 1, n, hidden)."""
         flat = None if rows is None else rows.flatten(1)
-        x = inputs.project(self.weight, flat)
+        x = inputs.project(self.weight if kept is None else self.weight * kept, flat)
         return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
 
 
@@ -174,8 +199,8 @@ class ForkedMLP(nn.Module):
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits z and s of the nodes that `rows` (R, S, B) names, or of all nodes."""
-        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
-        x = self.first(inputs, rows)  # (R, S, B, hidden)
+        bits, pace, kept = noise if noise is not None else ((None,) * self.blocks, None, None)
+        x = self.first(inputs, rows, kept)  # (R, S, B, hidden)
         h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
         return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
 

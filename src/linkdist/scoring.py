@@ -79,6 +79,12 @@ class History:
         """The same for logits of the scored nodes alone, (R, validation + test, C)."""
         return self._record(mode, scores.argmax(-1))
 
+    def validation(self, scores: Tensor) -> Tensor:
+        """Validation accuracy (R,) of logits (R, n, C), which is not recorded."""
+        held = self.sizes[0]
+        predicted = scores.argmax(-1).gather(1, self.nodes[:, :held])
+        return (predicted == self.truth[:, :held]).double().mean(1)
+
     def _record(self, mode: str, predicted: Tensor) -> Tensor:
         hits = (predicted == self.truth).double().split(self.sizes, dim=1)
         validation, test = (part.mean(1) for part in hits)

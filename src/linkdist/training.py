@@ -36,7 +36,7 @@ from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients
-from linkdist.network import MOMENTUM, ForkedMLP, Noise
+from linkdist.network import MOMENTUM, ForkedMLP, Noise, kept_features
 from linkdist.objective import Objective
 from linkdist.splits import View
 
@@ -115,18 +115,24 @@ def loop_on_links(
     batch: int = BATCH,
     rate: float = RATE,
     average: Average[ForkedMLP] | None = None,
+    hide: bool = False,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
     check_names("method", [method], METHODS)
-    loss = loss_on_links(network, inputs, views, by, method)
+    loss = loss_on_links(network, inputs, views, by, method, hide)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average)
 
 
 def loss_on_links(
-    network: ForkedMLP, inputs: Inputs, views: Sequence[View], by: Coefficients, method: str
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    by: Coefficients,
+    method: str,
+    hide: bool = False,
 ) -> Loss:
-    """The loss of a batch of edges, as `Loop` wants it."""
+    """The loss of a batch of edges, as `Loop` wants it; `hide` hides half of the features."""
     device = inputs.device
     edges = padded([view.edges for view in views], device)  # (R, e, 2)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
@@ -138,12 +144,14 @@ def loss_on_links(
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
-        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B)
+        words = -(-inputs.d // 64) if hide else 0
+        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
+        kept = kept_features(numbers[:, B:], inputs.d) if hide else None
         rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
         if sides == 3:
-            k = nodes.gather(1, numbers.remainder(count))  # (R, B)
+            k = nodes.gather(1, numbers[:, :B].remainder(count))  # (R, B)
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
-        z, s = network(inputs, rows, Noise(bits, pace))
+        z, s = network(inputs, rows, Noise(bits, pace, kept))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
         return objective(z, s, y)
 
@@ -216,12 +224,21 @@ class Loop:
         self.taken = 0
         self.recorded: torch.cuda.CUDAGraph | None = None
 
-    def run(self, epochs: int, after_epoch: AfterEpoch | None = None, start: int = 0) -> None:
-        """Train up to `epochs` epochs, from `start`, with a look at the result after each."""
+    def run(
+        self,
+        epochs: int,
+        after_epoch: AfterEpoch | None = None,
+        start: int = 0,
+        look: Callable[[], None] | None = None,
+        looks: int = 1,
+    ) -> None:
+        """Train up to `epochs` epochs, from `start`, with `looks` looks at the result in each."""
+        at = {-(-self.steps * part // looks) for part in range(1, looks + 1)}
         with manners(self.device):
             for epoch in range(start, epochs):
-                for _ in self.epoch(epoch):
-                    pass
+                for step in self.epoch(epoch):
+                    if look is not None and step + 1 in at:
+                        look()
                 if after_epoch is not None:
                     after_epoch(epoch)
 

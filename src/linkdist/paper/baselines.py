@@ -55,7 +55,7 @@ class MLP(nn.Module):
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
         """Logits of the nodes that `rows` (R, S, B) names, or of all nodes."""
-        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
+        bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = self.second(self.first(inputs, rows), bits[0], pace)
         z: Tensor = self.third(x, bits[1], pace)
         return z
@@ -81,7 +81,7 @@ class GCN(MLP):
         noise: Noise | None = None,
     ) -> Tensor:
         """Logits (R, n, C) of a whole graph, whose nodes are the features' `rows` (R, n)."""
-        bits, pace = noise if noise is not None else ((None,) * self.blocks, None)
+        bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = neighbours.smooth(inputs.project(self.first.weight, rows))
         x = self.second(neighbours.smooth(x).unsqueeze(1), bits[0], pace).squeeze(1)
         z: Tensor = self.third(neighbours.smooth(x).unsqueeze(1), bits[1], pace)

@@ -1,0 +1,102 @@
+"""A network that teaches itself: what message passing says, learnt from features.
+
+With links a trained forked MLP knows more than from features alone. So its message-passing
+output over the links that training may see, labels where they are known, becomes the target
+
+    t_i = y_i                                              where the label is known
+    t_i = p( log p(z_i) + α · mean_j log p(s_j) )          elsewhere
+
+of a fresh one. In each step it sees nodes i, each with a neighbour j drawn at random, and minimises
+
+    CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
+
+so that both of its heads, and both modes of prediction, come from the same targets. Half of the
+features, others in each step, are hidden from it: it has to say the same from the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linkdist.draws import Draws
+from linkdist.graph import UNKNOWN
+from linkdist.inference import message_passing
+from linkdist.inputs import Inputs
+from linkdist.losses import soft_cross_entropy
+from linkdist.neighbours import Neighbours, RandomNeighbours
+from linkdist.network import ForkedMLP, Noise, kept_features
+from linkdist.splits import View
+from linkdist.training import Loop, Loss, padded
+
+
+def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequence[View]) -> Tensor:
+    """What a student learns of each node, over the links that training may see.
+
+    Parameters
+    ----------
+    z, s : (R, n, C) tensors
+        The teacher's logits.
+    seen : Neighbours
+        The views' links.
+    alpha : (R,) tensor
+        How much the neighbours' word counts.
+    views : sequence of View
+        With the labels that are known.
+
+    Returns
+    -------
+    (R, n, C) tensor
+        Probabilities.
+
+    Examples
+    --------
+    >>> from linkdist.graph import Graph
+    >>> from linkdist.splits import Split, observe
+    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
+    >>> view = observe(graph, Split(*map(np.array, ([0], [1], [2]))), "transductive")
+    >>> seen = Neighbours([view.edges], 3, torch.device("cpu"))
+    >>> targets(torch.zeros(1, 3, 2), torch.zeros(1, 3, 2), seen, torch.ones(1), [view])[0, :2]
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
+    p = message_passing(z, s, seen, alpha).softmax(-1)
+    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(z.device)
+    known = (labels != UNKNOWN).unsqueeze(-1)  # (R, n, 1)
+    eye = torch.eye(p.shape[-1], device=z.device)
+    return torch.where(known, eye[labels.clamp(min=0)], p)
+
+
+def loop_on_targets(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    p: Tensor,
+) -> Loop:
+    """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views."""
+    loss = loss_on_targets(network, inputs, views, p)
+    return Loop(network, loss, [len(view.nodes) for view in views], seeds)
+
+
+def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
+    """The loss of a batch of nodes, as `Loop` wants it."""
+    device, words = inputs.device, -(-inputs.d // 64)
+    nodes = padded([view.nodes for view in views], device)  # (R, n')
+    around = RandomNeighbours([view.edges for view in views], inputs.n, device)
+    replica = torch.arange(len(views), device=device).view(-1, 1)
+
+    def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+        R, B = index.shape
+        bits, numbers = draws.take((R, 1, B), network.hidden, network.blocks, B + words)
+        i = nodes.gather(1, index)  # (R, B)
+        j = around.pick(i, numbers[:, :B])
+        noise = Noise(bits, pace, kept_features(numbers[:, B:], inputs.d))
+        z, s = network(inputs, i.unsqueeze(1), noise)  # (R, 1, B, C)
+        own = soft_cross_entropy(z.squeeze(1), p[replica, i])
+        return own + soft_cross_entropy(s.squeeze(1), p[replica, j])
+
+    return loss
