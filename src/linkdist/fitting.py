@@ -27,7 +27,7 @@ from linkdist.splits import Split, observe
 from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import Loop, epochs_for, find_device, loop_on_links
 
-BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1}
+BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
 
 METHODS = ("linkdist", "colinkdist", "selflinkdist")

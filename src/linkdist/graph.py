@@ -11,13 +11,14 @@ package makes a CSR matrix dense on the way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from linkdist.errors import GraphError
 
@@ -134,6 +135,30 @@ class Graph:
     def degree(self) -> float:
         """Average degree e / n."""
         return len(self.edges) / self.n
+
+
+def largest_component(graph: Graph) -> Graph:
+    """The largest connected part of a graph, without self-loops.
+
+    Examples
+    --------
+    >>> graph = Graph.build(np.eye(5), [(0, 1), (2, 3), (3, 4), (4, 4)], [0, 0, 1, 1, 0])
+    >>> part = largest_component(graph)
+    >>> part.labels.tolist(), part.links.tolist()
+    ([1, 1, 0], [[0, 1], [1, 2]])
+    """
+    ones = np.ones(len(graph.links), dtype=np.int8)
+    adjacency = sparse.coo_matrix((ones, graph.links.T), (graph.n, graph.n))
+    _, part = csgraph.connected_components(adjacency, directed=False)
+    nodes = np.flatnonzero(part == np.bincount(part).argmax())
+    links = graph.links[graph.links[:, 0] != graph.links[:, 1]]
+    links = links[np.isin(links[:, 0], nodes)]
+    return replace(
+        graph,
+        features=graph.features[nodes],
+        links=np.searchsorted(nodes, links),
+        labels=graph.labels[nodes],
+    )
 
 
 def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMatrix:

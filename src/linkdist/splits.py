@@ -5,7 +5,11 @@ for the score (test). A setting says what else is hidden:
 
 - transductive: every node's features and every link are seen, and the training nodes' labels;
 - inductive: validation and test nodes are not there in training, nor any link that touches one;
-- full-supervised: as transductive, on a split whose training set is 60 % of the nodes.
+- full-supervised: as transductive, on a split whose training set is 60 % of the nodes;
+- production: as inductive for the test nodes, while the validation nodes are there.
+
+The first three are the paper's; the last is that of GLNN (Zhang et al., 2022) and the work after
+it, which has splits of its own.
 
 `observe` applies a setting, and it is the only place where anything is hidden: what it returns,
 the `View`, is all that training gets, and nothing below knows the word 'inductive'. A view refers
@@ -26,6 +30,8 @@ from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 
 SETTINGS = ("inductive", "transductive", "full-supervised")
 """The paper's three settings, in the order of its tables."""
+PROTOCOLS = {"paper": SETTINGS, "glnn": ("transductive", "production")}
+"""How accuracy is measured, and in which settings."""
 
 
 HELD_OUT = 0.1
@@ -80,7 +86,7 @@ def observe(graph: Graph, split: Split, setting: str) -> View:
         Everything that is known.
     split : Split
         Which nodes train, validate, test.
-    setting : {'inductive', 'transductive', 'full-supervised'}
+    setting : {'inductive', 'transductive', 'full-supervised', 'production'}
         What is hidden beside the labels of validation and test nodes.
 
     Examples
@@ -92,12 +98,13 @@ def observe(graph: Graph, split: Split, setting: str) -> View:
     >>> observe(graph, split, "transductive").labels.tolist()
     [0, 1, -1]
     """
-    check_names("setting", [setting], SETTINGS)
+    check_names("setting", [setting], (*SETTINGS, "production"))
     labels = np.full(graph.n, UNKNOWN)
     labels[split.train] = graph.labels[split.train]
     seen = np.ones(graph.n, dtype=bool)
     if setting == "inductive":
         seen[split.validation] = False
+    if setting in ("inductive", "production"):
         seen[split.test] = False
     edges = graph.edges[seen[graph.edges].all(axis=1)]
     return View(graph.features, np.flatnonzero(seen), edges, labels, graph.C)
@@ -163,6 +170,34 @@ def full_supervised(graph: Graph, seed: int, share: float = 0.2) -> Split:
             "a full-supervised split needs more labels or a larger share."
         )
     return Split(np.sort(order[2 * size :]), np.sort(order[:size]), np.sort(order[size : 2 * size]))
+
+
+def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
+    """Draw 20 training and 30 validation nodes a class; the rest are test nodes.
+
+    In the setting 'production' a fifth of these is hidden in training and is the test set.
+
+    Examples
+    --------
+    >>> graph = datasets.load("digits")
+    >>> [len(glnn_split(graph, setting, seed=0).test) for setting in PROTOCOLS["glnn"]]
+    [1297, 259]
+    """
+    check_names("setting", [setting], PROTOCOLS["glnn"])
+    random = np.random.default_rng(seed)
+    order = random.permutation(np.flatnonzero(graph.labels != UNKNOWN))
+    of_class = [order[graph.labels[order] == c] for c in range(graph.C)]
+    few = [graph.classes[c] for c, nodes in enumerate(of_class) if len(nodes) <= 50]
+    if few:
+        raise SplitError(
+            f"{graph.name}: 20 training, 30 validation and some test nodes are needed of each "
+            f"class; found 50 or fewer of {', '.join(few)}."
+        )
+    train = np.concatenate([nodes[:20] for nodes in of_class])
+    validation = np.concatenate([nodes[20:50] for nodes in of_class])
+    rest = order[~np.isin(order, np.r_[train, validation])]
+    test = rest[: len(rest) // 5] if setting == "production" else rest
+    return Split(np.sort(train), np.sort(validation), np.sort(test))
 
 
 def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None = None) -> Split:

@@ -1,0 +1,116 @@
+"""SelfLinkDist against its rivals, on seeds that no choice has seen.
+
+The choices were made on validation nodes of seeds 0 to 9 (benchmarks/trials.py); this measures test
+accuracy on seeds 100 to 109, in the paper's protocol and in GLNN's. Each part of the work writes its
+records to a file of its own, and `--report` makes results/past-the-paper.md of all of them.
+Usage: python benchmarks/past_the_paper.py [--sets ...] [--protocols ...] [--settings ...]
+       [--methods ...] [--seeds 100-109] [--validation]; then --report
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import commit, machine
+
+from linkdist import datasets
+from linkdist.fitting import fit
+from linkdist.graph import largest_component
+from linkdist.inputs import make_inputs
+from linkdist.paper.protocol import Task, run_task
+from linkdist.splits import PROTOCOLS, glnn_split, named_split
+from linkdist.training import find_device
+
+RESULTS = Path(__file__).parent.parent / "results" / "past-the-paper"
+SETS = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]
+GLNN_SETS = ("cora", "citeseer", "pubmed", "amazon-computers", "amazon-photo")
+OURS = {"features": "SelfLinkDistMLP", "mean": "SelfLinkDist"}
+CO = {"features": "CoLinkDistMLP", "mean": "CoLinkDist"}
+
+
+def prepared(name, protocol, setting, seeds):
+    """A graph and its splits."""
+    graph = datasets.load(name)
+    if protocol == "glnn":
+        graph = largest_component(graph)
+        return graph, [glnn_split(graph, setting, seed) for seed in seeds]
+    return graph, [named_split(graph, setting, seed) for seed in seeds]
+
+
+def scores(best, validation):
+    """Accuracies in percent, one a seed."""
+    return [round(100 * float(x), 4) for x in (best.validation if validation else best.test)]
+
+
+def measured(name, protocol, setting, methods, seeds, validation):
+    """The records of one graph in one setting."""
+    graph, splits = prepared(name, protocol, setting, seeds)
+    inputs = make_inputs(graph.features, find_device("auto"))
+    about = {"protocol": protocol, "set": name, "setting": setting, "seeds": list(seeds),
+             "of": "validation" if validation else "test", "commit": commit(),
+             "machine": machine()}  # fmt: skip
+    for method, modes in (("selflinkdist", OURS), ("colinkdist", CO)):
+        if method in methods:
+            started = time.perf_counter()
+            result = fit(graph, splits, setting, method=method, seeds=seeds, inputs=inputs,
+                         device=inputs.device.type)  # fmt: skip
+            took = time.perf_counter() - started
+            for mode, word in modes.items():
+                best = result.history.best(mode)
+                yield {**about, "method": word, "scores": scores(best, validation),
+                       "best": best.epochs.tolist(), "seconds": round(took, 2)}  # fmt: skip
+    if "gcn" in methods and setting == "inductive":
+        task = Task(graph, setting, tuple(seeds), tuple(splits), inputs, lambda *_: None)
+        started = time.perf_counter()
+        run_task("GCN", ["GCN", "GCN2MLP"], task)
+        took = time.perf_counter() - started
+        for word in ("GCN", "GCN2MLP"):
+            best = task.history.best(word)
+            yield {**about, "method": word, "scores": scores(best, validation),
+                   "best": best.epochs.tolist(), "seconds": round(took, 2)}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--protocols", default="paper,glnn")
+    parser.add_argument("--settings", default="inductive,transductive,full-supervised,production")
+    parser.add_argument("--methods", default="selflinkdist,colinkdist,gcn")
+    parser.add_argument("--seeds", default="100-109")
+    parser.add_argument("--validation", action="store_true", help="Look at no test node.")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args()
+    if asked.report:
+        from past_the_paper_report import report
+
+        report(asked.out)
+        return
+    first, last = map(int, asked.seeds.split("-"))
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for name in asked.sets.split(","):
+        for protocol in asked.protocols.split(","):
+            for setting in PROTOCOLS[protocol]:
+                if setting not in asked.settings.split(","):
+                    continue
+                if protocol == "glnn" and name not in GLNN_SETS:
+                    continue
+                methods = asked.methods.split(",")
+                found = list(measured(name, protocol, setting, methods, range(first, last + 1),
+                                      asked.validation))  # fmt: skip
+                for record in found:
+                    print(name, protocol, setting, record["method"], record["of"],
+                          round(np.mean(record["scores"]), 2), record["seconds"],
+                          file=sys.stderr, flush=True)  # fmt: skip
+                path = asked.out / f"{protocol}.{setting}.{name}.json"
+                path.write_text(json.dumps(found, indent=1) + "\n")
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
