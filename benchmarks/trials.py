@@ -190,14 +190,16 @@ def summary(hits):
             round(whole.argmax(0).mean() + 1, 1))  # fmt: skip
 
 
-def drive(loop, steps, looks, judge):
-    """Take steps, with evenly spaced looks."""
+def drive(loop, steps, looks, judge, anneal=False):
+    """Take steps, with evenly spaced looks; on the CPU the rate may fall to zero on the way."""
     at = set(np.unique(np.ceil(np.linspace(0, steps, looks + 1)[1:]).astype(int)).tolist())
     done, epoch = 0, 0
     with manners(loop.device):
         while done < steps:
             for _ in loop.epoch(epoch):
                 done += 1
+                for own in loop.adam.own if anneal else ():
+                    own.param_groups[0]["lr"] = loop.adam.rate * (1 + np.cos(np.pi * done / steps)) / 2
                 if done in at:
                     judge.look(loop.averaged)
                 if done >= steps:
@@ -347,7 +349,8 @@ def study(trial, o, p):
     loop = Averaging(network, loss, lengths, seeds, rate=o.get("rate", 0.01),
                      decay=o.get("decay", 0.0))  # fmt: skip
     judge = Judge(t, o.get("choose", "mp"))
-    drive(loop, o.get("visits", 200) * loop.steps, o.get("looks", 40), judge)
+    steps = o.get("visits", 200) * loop.steps
+    drive(loop, steps, o.get("looks", 40), judge, o.get("anneal", False))
     return judge
 
 

@@ -1,10 +1,14 @@
 """Adam for R replicas, of which a step moves only the active ones.
 
 A replica whose epoch is over holds still while the others go on: its weights, its moments and its
-count of steps stay as they are.
+count of steps stay as they are. Where a replica's number of steps T is known, its learning rate may
+fall on the way, at step t to ½ (1 + cos(π t / T)) of what it was: the last steps are small ones,
+and where they end is where they were heading.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -25,10 +29,14 @@ class Adam:
         Each with a leading replica axis.
     rate : float, optional
         The learning rate.
+    steps : (R,) tensor, optional
+        T, over which the rate falls; without it the rate stays.
     """
 
-    def __init__(self, parameters: list[nn.Parameter], rate: float = RATE) -> None:
-        self.parameters, self.rate = parameters, rate
+    def __init__(
+        self, parameters: list[nn.Parameter], rate: float = RATE, steps: Tensor | None = None
+    ) -> None:
+        self.parameters, self.rate, self.steps = parameters, rate, steps
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
         self.count = self._no_steps(len(parameters[0]), parameters[0].device)
@@ -42,6 +50,13 @@ class Adam:
         named = {f"{name}.{i}": t for name, all_ in moments.items() for i, t in enumerate(all_)}
         return {**named, "count": self.count}
 
+    def pace(self) -> Tensor | float:
+        """What is left of the rate before a step, (R, 1)."""
+        if self.steps is None:
+            return 1.0
+        done = (self.count[:, :1] / self.steps.view(-1, 1)).clamp(max=1)
+        return (1 + (math.pi * done).cos()) / 2
+
     def clear(self) -> None:
         """Forget the gradients."""
         for p in self.parameters:
@@ -51,9 +66,10 @@ class Adam:
     def step(self, active: Tensor) -> None:
         """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
         active = active.view(-1, 1)
+        pace = self.pace()
         self.count += active
         t = self.count.clamp(min=1)
-        rate = self.rate * active / (1 - BETAS[0] ** t)
+        rate = self.rate * pace * active / (1 - BETAS[0] ** t)
         shrink = (1 - BETAS[1] ** t).rsqrt()
         for p, m, v in zip(self.parameters, self.first, self.second, strict=True):
             if p.grad is not None:
@@ -64,8 +80,10 @@ class Adam:
 class AdamOnCpu(Adam):
     """The same by PyTorch's fused optimiser, which on the CPU takes replicas one by one."""
 
-    def __init__(self, parameters: list[nn.Parameter], rate: float = RATE) -> None:
-        super().__init__(parameters, rate)
+    def __init__(
+        self, parameters: list[nn.Parameter], rate: float = RATE, steps: Tensor | None = None
+    ) -> None:
+        super().__init__(parameters, rate, steps)
         self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
         self.own = [
             torch.optim.Adam(views, lr=rate, betas=BETAS, eps=ADAM_EPSILON, fused=True)
@@ -82,7 +100,10 @@ class AdamOnCpu(Adam):
 
     def step(self, active: Tensor) -> None:
         """Move the replicas where `active` (R,) is 1, and leave the others as they are."""
+        pace = self.pace()
         for r in active.nonzero().flatten().tolist():
+            if isinstance(pace, Tensor):
+                self.own[r].param_groups[0]["lr"] = self.rate * float(pace[r])
             for p, view in zip(self.parameters, self.replicas[r], strict=True):
                 view.grad = None if p.grad is None else p.grad[r]
             self.own[r].step()

@@ -38,7 +38,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : {'colinkdist', 'linkdist'}
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
         With or without random node pairs to be pushed apart.
     replicas : int
         How many networks to train side by side and to average.
@@ -81,7 +81,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        method: str = "colinkdist",
+        method: str = "selflinkdist",
         replicas: int = 1,
         epochs: int | None = None,
         held_out: float = HELD_OUT,

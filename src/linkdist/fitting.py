@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from linkdist.checkpoints import Checkpoint
 from linkdist.coefficients import coefficients
 from linkdist.errors import OptionError, check_names
 from linkdist.graph import Graph
-from linkdist.inference import FORMS, Model, logits, message_passing
+from linkdist.inference import FORMS, Model, logits, message_passing, parts_of
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
@@ -33,6 +34,7 @@ BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "produc
 METHODS = ("linkdist", "colinkdist", "selflinkdist")
 ALPHAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What α may be where validation nodes choose it."""
+ANNEAL = True
 FRESH = 1 << 20
 """How far a student's seeds are from its teacher's."""
 
@@ -148,6 +150,19 @@ class Ground:
         """The links of each view."""
         return Neighbours([view.edges for view in self.views], self.graph.n, self.device)
 
+    @property
+    def judged(self) -> Neighbours:
+        """The links of each view and its validation nodes: by these a teacher is chosen.
+
+        Where a setting hides the test nodes, what is taught must not depend on them.
+        """
+        edges = []
+        for view, split in zip(self.views, self.splits, strict=True):
+            there = np.zeros(self.graph.n, dtype=bool)
+            there[view.nodes] = there[split.validation] = True
+            edges.append(self.graph.edges[there[self.graph.edges].all(axis=1)])
+        return Neighbours(edges, self.graph.n, self.device)
+
     def network(self, seeds: Sequence[int]) -> ForkedMLP:
         """Fresh replicas."""
         return ForkedMLP(self.graph.d, self.graph.C, seeds).to(self.device)
@@ -192,9 +207,12 @@ class Stage:
         The scores of every look.
     """
 
+    latest = False
+    """Which of equally good looks counts: the paper's first, or the latest."""
+
     def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
         self.ground, self.network, self.loop = ground, network, loop
-        self.history = History(ground.graph, ground.splits, ground.device)
+        self.history = History(ground.graph, ground.splits, ground.device, self.latest)
         self.best = Snapshot(network)
         self.alpha = ground.by.alpha.clone()
 
@@ -236,18 +254,21 @@ def _train(ground: Ground, method: str, total: int, course: Course) -> Stage:
 class Teacher(Stage):
     """A stage that also keeps the logits of each replica's best look with links."""
 
+    latest = True
+
     def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
         super().__init__(ground, network, loop)
         shape = (len(ground.seeds), ground.graph.n, ground.graph.C)
         self.z, self.s = (torch.zeros(shape, device=ground.device) for _ in range(2))
+        self.judged = ground.judged
 
     def look(self) -> None:
         """Score the present logits with links, and keep them where they are the best."""
         z, s = logits(self.network, self.ground.inputs)
-        scores = message_passing(z, s, self.ground.everyone, self.alpha)
-        better = self.history.record("mean", scores).view(-1, 1, 1)
-        if not self.history.chooses:
-            better = torch.ones_like(better)
+        own, word = (self.history.scored(part) for part in parts_of(z, s, self.judged))
+        scores = own + self.alpha.view(-1, 1, 1) * word
+        better = self.history.record_nodes("mean", scores).view(-1, 1, 1)
+        better = better | (not self.history.chooses)
         torch.where(better, z, self.z, out=self.z)
         torch.where(better, s, self.s, out=self.s)
 
@@ -259,6 +280,8 @@ class Teacher(Stage):
 class Student(Stage):
     """A stage whose α is learnt, too: the one of some that does best on validation nodes."""
 
+    latest = True
+
     def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
         super().__init__(ground, network, loop)
         self.looked = self.alpha.clone()
@@ -266,27 +289,23 @@ class Student(Stage):
     def look(self) -> None:
         """Score the present weights, and keep them where they are the best from features."""
         z, s = logits(self.network, self.ground.inputs)
-        scores = self._with_links(z, s)
-        self.history.record("mean", scores)
-        better = self.history.record("features", z)
+        own, word = (self.history.scored(part) for part in parts_of(z, s, self.ground.everyone))
+        self._choose_alpha(own, word)
+        self.history.record_nodes("mean", own + self.looked.view(-1, 1, 1) * word)
+        better = self.history.record_nodes("features", own)
         self.best.keep(better)
         torch.where(better, self.looked, self.alpha, out=self.alpha)
 
-    def _with_links(self, z: Tensor, s: Tensor) -> Tensor:
-        """Message passing with the α that does best, the view's own where none does better."""
-        around = self.ground.everyone
+    def _choose_alpha(self, own: Tensor, word: Tensor) -> None:
+        """The α that does best on validation nodes; the view's own where none does better."""
         self.looked.copy_(self.ground.by.alpha)
-        scores = message_passing(z, s, around, self.looked)
-        highest = self.history.validation(scores)
-        for alpha in ALPHAS if self.history.chooses else ():
-            tried = torch.full_like(self.looked, alpha)
-            other = message_passing(z, s, around, tried)
-            found = self.history.validation(other)
-            better = found > highest
-            scores = torch.where(better.view(-1, 1, 1), other, scores)
-            self.looked.copy_(torch.where(better, tried, self.looked))
+        if not self.history.chooses:
+            return
+        highest = self.history.validation(own + self.looked.view(-1, 1, 1) * word)
+        for alpha in ALPHAS:
+            found = self.history.validation(own + alpha * word)
+            self.looked.masked_fill_(found > highest, alpha)
             highest = highest.maximum(found)
-        return scores
 
 
 def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> Stage:
@@ -302,7 +321,8 @@ def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> S
         p = course.tensors.pop("targets").to(ground.device)
     seeds = [seed + FRESH for seed in ground.seeds]
     network = ground.network(seeds)
-    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p)
+    of = (ground.inputs, ground.views, seeds)
+    loop = loop_on_targets(network, *of, p, epochs=epochs * visits if ANNEAL else None)
     student = Student(ground, network, loop)
     course.resume(student)
 

@@ -197,7 +197,25 @@ def message_passing(
     by = alpha.view(-1, 1, 1)
     if form == "sum":
         return z + by * neighbours.sum(s)
-    return z.log_softmax(-1) + by * neighbours.mean(s.log_softmax(-1))
+    own, word = parts_of(z, s, neighbours)
+    return own + by * word
+
+
+@torch.no_grad()
+def parts_of(z: Tensor, s: Tensor, neighbours: Neighbours) -> tuple[Tensor, Tensor]:
+    """What a node says of itself, log p(z_i), and its neighbours' word, mean_j log p(s_j).
+
+    Message passing adds α times the second, each (R, n, C), to the first.
+
+    Examples
+    --------
+    >>> pair = Neighbours([np.array([[0, 1], [1, 0]])], 2, torch.device("cpu"))
+    >>> own, word = parts_of(torch.zeros(1, 2, 2), torch.zeros(1, 2, 2), pair)
+    >>> word[0]
+    tensor([[-0.6931, -0.6931],
+            [-0.6931, -0.6931]])
+    """
+    return z.log_softmax(-1), neighbours.mean(s.log_softmax(-1))
 
 
 def _mean_probability(scores: Tensor) -> FloatArray:

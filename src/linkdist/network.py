@@ -50,6 +50,21 @@ class Noise(NamedTuple):
     kept: Tensor | None = None
 
 
+HIDE_FROM = 256
+"""How many features there must be for half of them to be hidden: one of few says too much."""
+
+
+def hiding_words(d: int) -> int:
+    """How many words of 64 random bits say which of d features are hidden; none where d is small.
+
+    Examples
+    --------
+    >>> hiding_words(500), hiding_words(64)
+    (8, 0)
+    """
+    return -(-d // 64) if d >= HIDE_FROM else 0
+
+
 def kept_features(words: Tensor, d: int) -> Tensor:
     """Hide about half of the features: `Noise.kept` from random bits.
 

@@ -1,8 +1,8 @@
 """Accuracies after every epoch, and the epoch that counts.
 
-A run's score is its test accuracy at the first epoch of highest validation accuracy. Each mode of
-prediction has an epoch of its own. Everything stays on the device until it is asked for, so that
-scoring never makes training wait.
+A run's score is its test accuracy at the first epoch of highest validation accuracy, or at the
+latest where looks are many. Each mode of prediction has an epoch of its own. Everything stays on
+the device until it is asked for, so that scoring never makes training wait.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ class History:
         One a replica, with as many validation and test nodes each.
     device : torch.device
         Where the logits will be.
+    latest : bool, optional
+        Of equally good looks the latest counts, not the first: with few validation nodes and many
+        looks there are many equals.
 
     Attributes
     ----------
@@ -63,7 +66,14 @@ class History:
     (array([2]), array([1.]))
     """
 
-    def __init__(self, graph: Graph, splits: Sequence[Split], device: torch.device) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        splits: Sequence[Split],
+        device: torch.device,
+        latest: bool = False,
+    ) -> None:
+        self.latest = latest
         nodes = np.stack([np.r_[split.validation, split.test] for split in splits])
         self.nodes = torch.from_numpy(nodes).to(device)
         self.truth = torch.from_numpy(graph.labels[nodes]).to(device)
@@ -79,11 +89,14 @@ class History:
         """The same for logits of the scored nodes alone, (R, validation + test, C)."""
         return self._record(mode, scores.argmax(-1))
 
+    def scored(self, values: Tensor) -> Tensor:
+        """The rows of values (R, n, C) that are of scored nodes, (R, validation + test, C)."""
+        return values.gather(1, self.nodes.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
     def validation(self, scores: Tensor) -> Tensor:
-        """Validation accuracy (R,) of logits (R, n, C), which is not recorded."""
+        """Validation accuracy (R,) of the scored nodes' logits, which is not recorded."""
         held = self.sizes[0]
-        predicted = scores.argmax(-1).gather(1, self.nodes[:, :held])
-        return (predicted == self.truth[:, :held]).double().mean(1)
+        return (scores.argmax(-1) == self.truth)[:, :held].double().mean(1)
 
     def _record(self, mode: str, predicted: Tensor) -> Tensor:
         hits = (predicted == self.truth).double().split(self.sizes, dim=1)
@@ -91,7 +104,7 @@ class History:
         self.records.setdefault(mode, []).append(torch.stack([validation, test]))
         highest = self.highest.get(mode, torch.full_like(validation, -1))
         self.highest[mode] = highest.maximum(validation)
-        better: Tensor = validation > highest
+        better: Tensor = validation >= highest if self.latest else validation > highest
         return better
 
     @property
@@ -118,6 +131,8 @@ class History:
     def best(self, mode: str) -> Best:
         """Each replica's score and the epoch it was reached in."""
         curve = self.curve(mode)
-        first = curve[:, 0].argmax(axis=0)  # (R,)
-        validation, test = curve[first, :, np.arange(curve.shape[2])].T
-        return Best(first + 1, validation, test)
+        chosen = curve[:, 0].argmax(axis=0)  # (R,)
+        if self.latest:
+            chosen = len(curve) - 1 - curve[::-1, 0].argmax(axis=0)
+        validation, test = curve[chosen, :, np.arange(curve.shape[2])].T
+        return Best(chosen + 1, validation, test)

@@ -10,8 +10,9 @@ of a fresh one. In each step it sees nodes i, each with a neighbour j drawn at r
 
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
-so that both of its heads, and both modes of prediction, come from the same targets. Half of the
-features, others in each step, are hidden from it: it has to say the same from the rest.
+so that both of its heads, and both modes of prediction, come from the same targets. Where features
+are many, half of them, others in each step, are hidden from it and from its teacher: they have to
+say the same from the rest.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linkdist.adam import RATE
+from linkdist.averaging import Average
 from linkdist.draws import Draws
 from linkdist.graph import UNKNOWN
 from linkdist.inference import message_passing
 from linkdist.inputs import Inputs
 from linkdist.losses import soft_cross_entropy
 from linkdist.neighbours import Neighbours, RandomNeighbours
-from linkdist.network import ForkedMLP, Noise, kept_features
+from linkdist.network import ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.splits import View
 from linkdist.training import Loop, Loss, padded
 
@@ -76,15 +79,22 @@ def loop_on_targets(
     views: Sequence[View],
     seeds: Sequence[int],
     p: Tensor,
+    rate: float = RATE,
+    average: Average[ForkedMLP] | None = None,
+    epochs: int | None = None,
 ) -> Loop:
-    """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views."""
+    """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
+
+    With `epochs` the learning rate falls to nothing over as many.
+    """
     loss = loss_on_targets(network, inputs, views, p)
-    return Loop(network, loss, [len(view.nodes) for view in views], seeds)
+    lengths = [len(view.nodes) for view in views]
+    return Loop(network, loss, lengths, seeds, rate=rate, average=average, epochs=epochs)
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
     """The loss of a batch of nodes, as `Loop` wants it."""
-    device, words = inputs.device, -(-inputs.d // 64)
+    device, words = inputs.device, hiding_words(inputs.d)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
     around = RandomNeighbours([view.edges for view in views], inputs.n, device)
     replica = torch.arange(len(views), device=device).view(-1, 1)
@@ -94,7 +104,8 @@ def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p
         bits, numbers = draws.take((R, 1, B), network.hidden, network.blocks, B + words)
         i = nodes.gather(1, index)  # (R, B)
         j = around.pick(i, numbers[:, :B])
-        noise = Noise(bits, pace, kept_features(numbers[:, B:], inputs.d))
+        kept = kept_features(numbers[:, B:], inputs.d) if words else None
+        noise = Noise(bits, pace, kept)
         z, s = network(inputs, i.unsqueeze(1), noise)  # (R, 1, B, C)
         own = soft_cross_entropy(z.squeeze(1), p[replica, i])
         return own + soft_cross_entropy(s.squeeze(1), p[replica, j])

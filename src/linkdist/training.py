@@ -36,7 +36,7 @@ from linkdist.graph import IntArray
 from linkdist.inputs import Inputs
 from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients
-from linkdist.network import MOMENTUM, ForkedMLP, Noise, kept_features
+from linkdist.network import MOMENTUM, ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.objective import Objective
 from linkdist.splits import View
 
@@ -132,7 +132,7 @@ def loss_on_links(
     method: str,
     hide: bool = False,
 ) -> Loss:
-    """The loss of a batch of edges, as `Loop` wants it; `hide` hides half of the features."""
+    """The loss of a batch of edges, as `Loop` wants it; `hide` hides half of many features."""
     device = inputs.device
     edges = padded([view.edges for view in views], device)  # (R, e, 2)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
@@ -144,9 +144,9 @@ def loss_on_links(
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
-        words = -(-inputs.d // 64) if hide else 0
+        words = hiding_words(inputs.d) if hide else 0
         bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
-        kept = kept_features(numbers[:, B:], inputs.d) if hide else None
+        kept = kept_features(numbers[:, B:], inputs.d) if words else None
         rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
         if sides == 3:
             k = nodes.gather(1, numbers[:, :B].remainder(count))  # (R, B)
@@ -191,6 +191,8 @@ class Loop:
         Adam's learning rate.
     average : Average, optional
         Takes in the weights after every step.
+    epochs : int, optional
+        Over which the rate falls to nothing; without it the rate stays.
     """
 
     WARM_UP = 3
@@ -205,6 +207,7 @@ class Loop:
         batch: int = BATCH,
         rate: float = RATE,
         average: Average[Any] | None = None,
+        epochs: int | None = None,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
@@ -215,8 +218,9 @@ class Loop:
         self.steps = max(steps)
         self.draws = Draws(seeds, self.device)
         adam = AdamOnCpu if self.device.type == "cpu" else Adam
-        self.adam = adam(list(network.parameters()), rate)
         self.own_steps = torch.tensor(steps, device=self.device)
+        whole = None if epochs is None else epochs * self.own_steps
+        self.adam = adam(list(network.parameters()), rate, whole)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.column = torch.arange(self.batch, device=self.device)
         shape = (len(lengths), self.steps * self.batch)

@@ -36,7 +36,7 @@ from linkdist.paper.baselines import (
 )
 from linkdist.paper.published import TRAININGS, published
 from linkdist.scoring import Best, History
-from linkdist.splits import Split, View, named_split, observe
+from linkdist.splits import Split, View, glnn_split, named_split, observe
 
 Entry: TypeAlias = dict[str, Any]
 """A record as it stands in results.json."""
@@ -85,8 +85,9 @@ def make_task(
     inputs: Inputs,
     data: str | Path | None = None,
     progress: Progress = lambda done, total: None,
+    protocol: str = "paper",
 ) -> Task:
-    """A task on the splits that the paper would use, one run a seed.
+    """A task on the splits that the paper, or GLNN, would use, one run a seed.
 
     Examples
     --------
@@ -98,7 +99,10 @@ def make_task(
     >>> len(task.splits), len(task.views[0].nodes)
     (2, 997)
     """
-    splits = tuple(named_split(graph, setting, seed, data) for seed in seeds)
+    if protocol == "glnn":
+        splits = tuple(glnn_split(graph, setting, seed) for seed in seeds)
+    else:
+        splits = tuple(named_split(graph, setting, seed, data) for seed in seeds)
     return Task(graph, setting, tuple(seeds), splits, inputs, progress)
 
 
