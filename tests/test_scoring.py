@@ -24,3 +24,14 @@ def test_the_first_epoch_of_highest_validation_accuracy_counts():
     assert best.epochs.tolist() == [2, 2]
     assert best.validation.tolist() == [1.0, 0.5]
     assert best.test.tolist() == [0.0, 0.5]
+
+
+def test_the_latest_of_equal_looks_counts_where_it_is_asked_for():
+    graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, 0])
+    split = Split(np.array([], dtype=int), np.array([0, 1]), np.array([2]))
+    history = History(graph, [split], torch.device("cpu"), latest=True)
+    looks = [([0, 1, 1],), ([0, 1, 0],), ([1, 1, 1],)]  # validation 1, 1, 1/2
+    better = [history.record("own", one_hot(*look)).tolist() for look in looks]
+    assert better == [[True], [True], [False]]
+    assert history.best("own").epochs.tolist() == [2]
+    assert history.best("own").test.tolist() == [1.0]

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from linkdist import Graph, full_supervised, observe, semi_supervised
 from linkdist.errors import OptionError, SplitError
-from linkdist.splits import Split
+from linkdist.graph import largest_component
+from linkdist.splits import Split, glnn_split
 
 
 def parts(split):
@@ -64,3 +65,46 @@ def test_views_by_hand():
 def test_unknown_setting_gets_the_near_one(planted):
     with pytest.raises(OptionError, match=r"'transductiv' \(near: transductive"):
         observe(planted, full_supervised(planted, 0), "transductiv")
+
+
+@given(st.integers(0, 1000))
+def test_glnns_splits_have_twenty_and_thirty_a_class_and_the_rest(seed):
+    labels = np.repeat([0, 1, -1], [80, 120, 7])
+    graph = Graph.build(np.ones((207, 1)), [], labels)
+    whole = glnn_split(graph, "transductive", seed)
+    assert np.bincount(labels[whole.train]).tolist() == [20, 20]
+    assert np.bincount(labels[whole.validation]).tolist() == [30, 30]
+    assert sorted(np.concatenate(parts(whole))) == list(range(200))
+    hidden = glnn_split(graph, "production", seed)
+    assert set(hidden.test) < set(whole.test)
+    assert len(hidden.test) == len(whole.test) // 5
+
+
+def test_production_hides_the_test_nodes_alone():
+    graph = Graph.build(np.eye(4), [(0, 1), (1, 2), (2, 3)], [0, 1, 0, 1])
+    split = Split(np.array([0]), np.array([1]), np.array([3]))
+    view = observe(graph, split, "production")
+    assert view.nodes.tolist() == [0, 1, 2]
+    assert view.edges.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert view.labels.tolist() == [0, -1, -1, -1]
+
+
+def test_too_few_of_a_class_for_glnn_is_said():
+    graph = Graph.build(np.ones((130, 1)), [], np.repeat([0, 1], [80, 50]), ("many", "few"))
+    with pytest.raises(SplitError, match="50 or fewer of few"):
+        glnn_split(graph, "transductive", 0)
+
+
+def test_the_largest_component_is_networkx_s():
+    nx = pytest.importorskip("networkx")
+    random = np.random.default_rng(0)
+    graph = Graph.build(
+        np.arange(90.0)[:, None], random.integers(0, 90, (50, 2)), np.zeros(90, int)
+    )
+    part = largest_component(graph)
+    other = nx.Graph(graph.links.tolist())
+    expected = sorted(max(nx.connected_components(other), key=len))
+    assert part.features[:, 0].tolist() == expected
+    inner = other.subgraph(expected)
+    links = {tuple(sorted(link)) for link in inner.edges if link[0] != link[1]}
+    assert {tuple(np.array(expected)[link]) for link in part.links} == links

@@ -1,4 +1,4 @@
-"""Oracles: targets and loss in NumPy, replicas alone, what is hidden, a training that was killed."""
+"""Oracles: targets and loss in NumPy, replicas alone, what is hidden, killed trainings."""
 
 from __future__ import annotations
 

@@ -134,6 +134,47 @@ def test_adam_is_pytorchs_and_moves_active_replicas_only(kind):
     assert torch.equal(ours[1], start[1])
 
 
+@pytest.mark.parametrize("kind", [Adam, AdamOnCpu])
+def test_a_falling_rate_is_pytorchs_cosine(kind):
+    """Each replica's falls over steps of its own, and only as it moves."""
+    torch.manual_seed(0)
+    start = torch.randn(2, 3, 4)
+    ours = torch.nn.Parameter(start.clone())
+    theirs = [torch.nn.Parameter(row.clone()) for row in start]
+    lengths = torch.tensor([6, 4])
+    adam = kind([ours], 0.01, lengths)
+    references = [torch.optim.Adam([p], lr=0.01) for p in theirs]
+    schedules = [
+        torch.optim.lr_scheduler.CosineAnnealingLR(reference, T_max=int(T))
+        for reference, T in zip(references, lengths, strict=True)
+    ]
+    for step in range(6):
+        gradient = torch.randn(2, 3, 4)
+        ours.grad = gradient
+        active = [1.0, float(step < 4)]
+        adam.step(torch.tensor(active))
+        for r in range(2):
+            if active[r]:
+                theirs[r].grad = gradient[r]
+                references[r].step()
+                schedules[r].step()
+    torch.testing.assert_close(ours.detach(), torch.stack([p.detach() for p in theirs]))
+
+
+@pytest.mark.parametrize(("looks", "expected"), [(1, [10]), (3, [4, 7, 10]), (30, range(1, 11))])
+def test_looks_are_evenly_spaced_and_end_with_the_epoch(looks, expected):
+    network = ForkedMLP(2, 2, [0], hidden=4)
+    steps, seen = [], []
+
+    def loss(index, draws, pace):
+        steps.append(0)
+        return network.first.weight.sum((1, 2))
+
+    loop = Loop(network, loss, [50], [0], batch=5)
+    loop.run(1, look=lambda: seen.append(len(steps)), looks=looks)
+    assert seen == list(expected)
+
+
 def test_an_epoch_visits_every_item_of_each_replica(planted):
     seen = [set(), set()]
 

@@ -34,7 +34,6 @@ BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "produc
 METHODS = ("linkdist", "colinkdist", "selflinkdist")
 ALPHAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What α may be where validation nodes choose it."""
-ANNEAL = True
 FRESH = 1 << 20
 """How far a student's seeds are from its teacher's."""
 
@@ -321,8 +320,9 @@ def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> S
         p = course.tensors.pop("targets").to(ground.device)
     seeds = [seed + FRESH for seed in ground.seeds]
     network = ground.network(seeds)
-    of = (ground.inputs, ground.views, seeds)
-    loop = loop_on_targets(network, *of, p, epochs=epochs * visits if ANNEAL else None)
+    # Where no validation nodes choose a look, the last one has to be good.
+    falls = epochs * visits if not len(ground.splits[0].validation) else None
+    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p, epochs=falls)
     student = Student(ground, network, loop)
     course.resume(student)
 
