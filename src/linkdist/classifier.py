@@ -38,8 +38,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        With or without random node pairs to be pushed apart.
+    method : {'colinkdist', 'linkdist', 'selflinkdist'}
+        With or without random node pairs to be pushed apart; or CoLinkDist as the teacher of a
+        fresh network, more accurate on most graphs and twice the work (see docs/selflinkdist.md).
     replicas : int
         How many networks to train side by side and to average.
     epochs : int, optional
@@ -81,7 +82,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        method: str = "selflinkdist",
+        method: str = "colinkdist",
         replicas: int = 1,
         epochs: int | None = None,
         held_out: float = HELD_OUT,

@@ -143,7 +143,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a killed training was, for tables.")
     ] = False,
-    method: Method = "selflinkdist",
+    method: Method = "colinkdist",
     setting: Annotated[
         str,
         typer.Option(

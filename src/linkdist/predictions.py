@@ -20,6 +20,9 @@ from linkdist.errors import OptionError, TableError
 from linkdist.files import sweep_aside
 from linkdist.tables import SUFFIXES
 
+GROUP = 1 << 16
+"""Rows that are written at once: Parquet's readers like groups of rows that are not small."""
+
 
 class PredictionWriter:
     """A table of predictions that is there whole or not at all.
@@ -64,6 +67,7 @@ class PredictionWriter:
             raise TableError(f"{self.path}: its ending says no kind of table. {advice}")
         types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
         self._schema = pa.schema(list(zip([id_name, *added], types, strict=True)))
+        self._waiting: list[pa.RecordBatch] = []
         self._aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
 
     def __enter__(self) -> Self:
@@ -95,7 +99,13 @@ class PredictionWriter:
         label = self._classes.take(pa.array(p.argmax(axis=1)))
         with self._written():
             columns = [ids.cast(self._schema.types[0]), label, p.max(axis=1), *p.T]
-            self._writer.write(pa.record_batch(columns, schema=self._schema))
+            self._waiting.append(pa.record_batch(columns, schema=self._schema))
+            if sum(map(len, self._waiting)) >= GROUP:
+                self._write()
+
+    def _write(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        self._waiting = []
 
     def __exit__(
         self,
@@ -107,6 +117,8 @@ class PredictionWriter:
         try:
             # What went wrong first is told, not that the rest cannot be written either.
             with suppress(*([] if kind is None else [Exception])), self._written():
+                if self._waiting and kind is None:
+                    self._write()
                 self._writer.close()
                 self._file.flush()
                 # Else a crash may leave the new name on a file that was never stored.

@@ -96,7 +96,7 @@ class Tables:
 class Options:
     """How to train; the fields are the command's options."""
 
-    method: str = "selflinkdist"
+    method: str = "colinkdist"
     replicas: int = 1
     epochs: int | None = None
     held_out: float = HELD_OUT
