@@ -1,8 +1,8 @@
 """SelfLinkDist against its rivals, on seeds that no choice has seen.
 
 The choices were made on validation nodes of seeds 0 to 9 (benchmarks/trials.py); this measures test
-accuracy on seeds 100 to 109, in the paper's protocol and in GLNN's. Each part of the work writes its
-records to a file of its own, and `--report` makes results/past-the-paper.md of all of them.
+accuracy on seeds 100 to 109, in the paper's protocol and in GLNN's. Each part of the work writes
+its records to a file of its own, and `--report` makes results/past-the-paper/tables.md of them.
 Usage: python benchmarks/past_the_paper.py [--sets ...] [--protocols ...] [--settings ...]
        [--methods ...] [--seeds 100-109] [--validation]; then --report
 """

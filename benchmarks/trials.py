@@ -3,7 +3,7 @@
 A recipe is a line of `recipes.jsonl`: a teacher, which is CoLinkDist with options, what its targets
 are, and the students that learn them one after the other, each the next one's teacher. Every trial
 adds its lines to results/trials.csv, the failed ones too. No test node is looked at here.
-Usage: python benchmarks/trials.py [--sets ...] [--settings ...] [--seeds 0-9] [RECIPE ...]
+Usage: python benchmarks/trials.py [--sets ...] [--settings ...] [--seeds 0-9] RECIPE ...
 """
 
 import argparse
@@ -32,8 +32,9 @@ from linkdist.training import Loop, epochs_for, find_device, manners, padded
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "results" / "trials.csv"
-COLUMNS = ("recipe", "set", "setting", "stage", "mode", "crossed", "std", "highest", "at", "seconds",
-           "seeds", "commit")  # fmt: skip
+COLUMNS = ("recipe", "set", "setting", "stage", "mode", "crossed", "std", "highest", "at",
+           "seconds",
+           "seeds", "commit", "machine")  # fmt: skip
 
 
 class Averaging(Loop):
@@ -104,7 +105,27 @@ class Trial:
         return eye[self.labels.clamp(min=0)] * known, known
 
 
+OPTIONS = {
+    *("rate", "decay", "looks", "hide", "hidden", "drawn", "share", "several", "choose"),  # both
+    *("visits", "mix", "sure", "sides", "neighbour", "anneal", "targets"),  # on nodes
+    *("lam", "on", "links", "beside"),  # on links, beside CoLinkDist's loss
+    *("from", "alpha", "fixed", "hops", "by", "sharpen"),  # of targets
+}
+"""What a recipe may say; some of the first trials said more, and their commit knows it."""
+
+
+def check(recipe):
+    """Refuse what is not an option any more, rather than pass over it."""
+    parts = [recipe.get("teacher", {}), *recipe.get("students", [])]
+    parts += [part["targets"] for part in parts if "targets" in part]
+    unknown = {key for part in parts for key in part} - OPTIONS
+    if unknown or any(part.get("from") == "votes" for part in parts):
+        raise SystemExit(f"{recipe['name']}: {unknown or 'votes'} is no option any more.")
+    return recipe
+
+
 def alpha_of(trial, value):
+    """The given α for each run, or the view's own."""
     return trial.by.alpha if value is None else torch.full_like(trial.by.alpha, value)
 
 
@@ -138,6 +159,7 @@ class Judge:
 
     @torch.no_grad()
     def look(self, network):
+        """Score both modes on the validation nodes, and keep the logits that are the best."""
         t = self.trial
         z, s = logits(network, t.inputs)
         own = message_passing(z, s, t.everyone, t.by.alpha)
@@ -162,6 +184,7 @@ class Judge:
             torch.where(chosen, new, kept, out=kept)
 
     def record(self, mode, scores):
+        """Take in the logits of a look; says whose is the best so far."""
         hits = scores.argmax(-1).gather(1, self.nodes) == self.truth
         self.hits.setdefault(mode, []).append(hits)
         share = hits.float().mean(1)
@@ -170,13 +193,14 @@ class Judge:
         return share > highest
 
     def rows(self, recipe, stage, seconds):
+        """Lines of the table, one a mode."""
         t = self.trial
         for mode, all_ in self.hits.items():
             hits = torch.stack(all_).float().cpu().numpy()  # (looks, R, nodes)
             found = summary(hits)
             yield dict(zip(COLUMNS, (
                 recipe, t.name, t.setting, stage, mode, *found, round(seconds, 2),
-                f"{t.seeds[0]}-{t.seeds[-1]}", commit()), strict=True))  # fmt: skip
+                f"{t.seeds[0]}-{t.seeds[-1]}", commit(), t.device.type), strict=True))  # fmt: skip
 
 
 def summary(hits):
@@ -199,7 +223,9 @@ def drive(loop, steps, looks, judge, anneal=False):
             for _ in loop.epoch(epoch):
                 done += 1
                 for own in loop.adam.own if anneal else ():
-                    own.param_groups[0]["lr"] = loop.adam.rate * (1 + np.cos(np.pi * done / steps)) / 2
+                    own.param_groups[0]["lr"] = (
+                        loop.adam.rate * (1 + np.cos(np.pi * done / steps)) / 2
+                    )
                 if done in at:
                     judge.look(loop.averaged)
                 if done >= steps:
@@ -269,7 +295,9 @@ def hidden_words(network, hide):
 
 def heads(network, x, noise):
     h = network.trunk(x, noise.bits[0], noise.pace)
-    return network.own(h, noise.bits[1], noise.pace), network.neighbour(h, noise.bits[2], noise.pace)
+    return network.own(h, noise.bits[1], noise.pace), network.neighbour(
+        h, noise.bits[2], noise.pace
+    )
 
 
 def targets(trial, judge, o):
@@ -416,6 +444,7 @@ def main():
     recipes = [json.loads(line) for line in lines]
     if asked.recipes:
         recipes = [r for r in recipes if r["name"] in asked.recipes]
+    recipes = [check(recipe) for recipe in recipes]
     first, last = map(int, asked.seeds.split("-"))
     device = find_device("auto")
     for name in asked.sets.split(","):
@@ -436,7 +465,7 @@ def keep(path, rows):
         writer.writerows(rows)
     for row in rows:
         if AROUND or row["mode"] in ("features", "mp"):
-            print(*(row[c] for c in COLUMNS[:-2]), file=sys.stderr)
+            print(*(row[c] for c in COLUMNS[:-3]), file=sys.stderr)
 
 
 if __name__ == "__main__":
