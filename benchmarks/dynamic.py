@@ -139,7 +139,7 @@ def plot(table):
         bottom.set(xlabel="part that arrived", ylabel="seconds" if not column else None)
         for axis in (top, bottom):
             axis.set_xticks(range(1, PARTS + 1))
-    axes[0, 0].legend(title="solid: with links\ndashed: from features", fontsize=8)
+    axes[1, 0].legend(title="solid: with links\ndashed: from features", fontsize=8, loc="center")
     figure.tight_layout()
     figure.savefig(RESULTS / "dynamic.svg")
 
