@@ -20,7 +20,6 @@ from measure import commit
 
 from linkdist import datasets
 from linkdist.coefficients import coefficients
-from linkdist.fitting import BETA
 from linkdist.inference import logits, message_passing
 from linkdist.inputs import make_inputs
 from linkdist.neighbours import Neighbours
@@ -28,6 +27,7 @@ from linkdist.network import ForkedMLP, Noise
 from linkdist.objective import Objective
 from linkdist.paper.protocol import make_task, run_task
 from linkdist.splits import named_split, observe
+from linkdist.stages import BETA
 from linkdist.training import Loop, epochs_for, find_device, manners, padded
 
 HERE = Path(__file__).parent

@@ -12,12 +12,12 @@ from linkdist import Graph, fit
 from linkdist.checkpoints import Checkpoint
 from linkdist.coefficients import coefficients
 from linkdist.draws import Draws
-from linkdist.fitting import ALPHAS
 from linkdist.inputs import make_inputs
 from linkdist.losses import soft_cross_entropy
 from linkdist.neighbours import Neighbours, RandomNeighbours
 from linkdist.network import ForkedMLP, Noise, kept_features
 from linkdist.splits import observe, semi_supervised
+from linkdist.stages import ALPHAS
 from linkdist.teaching import loss_on_targets, targets
 
 CPU = torch.device("cpu")

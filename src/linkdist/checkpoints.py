@@ -18,6 +18,9 @@ from torch import Tensor
 
 from linkdist.files import replace_bytes, sweep_aside
 
+FORMAT = "2"
+"""Of the file: one of another is passed over, and training begins anew."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -47,7 +50,7 @@ class Checkpoint:
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep the state after some epochs."""
         whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-        about = {"epochs": str(epochs), "training": self.training}
+        about = {"epochs": str(epochs), "training": self.training, "format": FORMAT}
         replace_bytes(self.path, safetensors.torch.save(whole, about))
 
     def load(self) -> tuple[int, dict[str, Tensor]] | None:
@@ -55,7 +58,7 @@ class Checkpoint:
         try:
             with safetensors.safe_open(self.path, "pt") as file:
                 about = file.metadata() or {}
-                if about.get("training") != self.training:
+                if (about.get("training"), about.get("format")) != (self.training, FORMAT):
                     return None
                 return int(about["epochs"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, safetensors.SafetensorError):

@@ -19,13 +19,13 @@ import torch
 from linkdist.averaging import Average
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import GraphError
-from linkdist.fitting import Progress, Snapshot
 from linkdist.graph import UNKNOWN, Graph, IntArray
 from linkdist.inference import Model, logits
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.memory import LIMIT, Mask, Memory, joined, resampled, whole_view
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
+from linkdist.stages import Progress, Snapshot
 from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import BATCH, loop_on_links
 

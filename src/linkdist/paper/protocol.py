@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.fitting import Progress, fit
+from linkdist.fitting import fit
 from linkdist.graph import Graph
 from linkdist.inputs import Inputs
 from linkdist.neighbours import Neighbours
@@ -37,6 +37,7 @@ from linkdist.paper.baselines import (
 from linkdist.paper.published import TRAININGS, published
 from linkdist.scoring import Best, History
 from linkdist.splits import Split, View, glnn_split, named_split, observe
+from linkdist.stages import Progress
 
 Entry: TypeAlias = dict[str, Any]
 """A record as it stands in results.json."""

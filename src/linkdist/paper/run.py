@@ -31,13 +31,13 @@ import linkdist
 from linkdist.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.errors import DataError, OptionError, check_names
 from linkdist.files import replace_text, sweep
-from linkdist.fitting import Progress
 from linkdist.graph import Graph
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.paper.records import read_records, read_run
 from linkdist.splits import SETTINGS
+from linkdist.stages import Progress
 from linkdist.training import find_device
 
 

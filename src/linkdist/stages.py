@@ -1,0 +1,217 @@
+"""What trainings are made of: a ground, a course, and stages.
+
+A `Ground` is what all stages of a training stand on, a `Course` how far it is, and a `Stage` a
+network in training that is looked at: scored in both modes, its best state kept. The paper's
+methods have one stage; SelfLinkDist has two, a `Teacher` and a `Student`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linkdist.checkpoints import Checkpoint
+from linkdist.coefficients import coefficients
+from linkdist.graph import Graph
+from linkdist.inference import FORMS, logits, message_passing, parts_of
+from linkdist.inputs import Inputs
+from linkdist.neighbours import Neighbours
+from linkdist.network import ForkedMLP
+from linkdist.scoring import History
+from linkdist.splits import Split, observe
+from linkdist.training import Loop
+
+BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
+"""β1 + β2 of each setting; None leaves them r_n and r_e."""
+
+ALPHAS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""What α may be where validation nodes choose it."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Ground:
+    """What every stage of a training stands on: the graph, its views, its coefficients."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        splits: Sequence[Split],
+        setting: str,
+        seeds: Sequence[int],
+        inputs: Inputs,
+    ) -> None:
+        self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
+        self.device = inputs.device
+        self.views = [observe(graph, split, setting) for split in splits]
+        self.everyone = Neighbours([graph.edges], graph.n, self.device)
+        self.by = coefficients(self.views, BETA[setting], self.device)
+
+    @property
+    def seen(self) -> Neighbours:
+        """The links of each view."""
+        return Neighbours([view.edges for view in self.views], self.graph.n, self.device)
+
+    @property
+    def judged(self) -> Neighbours:
+        """The links of each view and its validation nodes: by these a teacher is chosen.
+
+        Where a setting hides the test nodes, what is taught must not depend on them.
+        """
+        edges = []
+        for view, split in zip(self.views, self.splits, strict=True):
+            there = np.zeros(self.graph.n, dtype=bool)
+            there[view.nodes] = there[split.validation] = True
+            edges.append(self.graph.edges[there[self.graph.edges].all(axis=1)])
+        return Neighbours(edges, self.graph.n, self.device)
+
+    def network(self, seeds: Sequence[int]) -> ForkedMLP:
+        """Fresh replicas."""
+        return ForkedMLP(self.graph.d, self.graph.C, seeds).to(self.device)
+
+
+class Course:
+    """How far a training of one or more stages is: its progress and its checkpoint."""
+
+    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None) -> None:
+        self.checkpoint, self.progress = checkpoint, progress
+        found = checkpoint.load() if checkpoint is not None else None
+        self.done, self.tensors = found if found is not None else (0, {})
+
+    def resume(self, stage: Stage) -> None:
+        """Take over what the checkpoint holds of a stage."""
+        if not self.tensors:
+            return
+        with torch.no_grad():
+            for name, live in stage.state().items():
+                live.copy_(self.tensors.pop(name))
+        stage.history.load(self.tensors)
+        self.tensors = {}
+
+    def after(self, done: int, total: int, tensors: Mapping[str, Tensor] | None) -> None:
+        """Tell that some epochs are done, and keep the state where one is given."""
+        if self.checkpoint is not None and tensors is not None:
+            self.checkpoint.save(done, tensors)
+        if self.progress is not None:
+            self.progress(done, total)
+
+
+class Snapshot:
+    """The weights and statistics of each replica's best epoch."""
+
+    def __init__(self, network: ForkedMLP) -> None:
+        self.live = list(network.state_dict().values())
+        self.kept = [tensor.clone() for tensor in self.live]
+
+    def keep(self, better: Tensor) -> None:
+        """Take over the replicas where `better` (R,) is true."""
+        for live, kept in zip(self.live, self.kept, strict=True):
+            torch.where(better.view(-1, *[1] * (live.ndim - 1)), live, kept, out=kept)
+
+    def restore(self) -> None:
+        """Put the kept state back into the network."""
+        for live, kept in zip(self.live, self.kept, strict=True):
+            live.copy_(kept)
+
+
+class Stage:
+    """A network in training, looked at in both modes.
+
+    Attributes
+    ----------
+    network : ForkedMLP
+        In training; at the end with the weights of each replica's best look from features.
+    alpha : (R,) tensor
+        α for these weights.
+    history : History
+        The scores of every look.
+    """
+
+    latest = False
+    """Which of equally good looks counts: the paper's first, or the latest."""
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        self.ground, self.network, self.loop = ground, network, loop
+        self.history = History(ground.graph, ground.splits, ground.device, self.latest)
+        self.best = Snapshot(network)
+        self.alpha = ground.by.alpha.clone()
+
+    def look(self) -> None:
+        """Score the present weights, and keep them where they are the best from features."""
+        z, s = logits(self.network, self.ground.inputs)
+        self.best.keep(self.history.record("features", z))
+        for form in FORMS:
+            scores = message_passing(z, s, self.ground.everyone, self.alpha, form)
+            self.history.record(form, scores)
+
+    def finish(self) -> None:
+        """Put the best weights in place, where validation nodes chose any."""
+        if self.history.chooses:
+            self.best.restore()
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the stage depends on, but for its history."""
+        kept = {f"kept.{i}": tensor for i, tensor in enumerate(self.best.kept)}
+        adam = {f"adam.{name}": tensor for name, tensor in self.loop.adam.state().items()}
+        return {**self.network.state_dict(prefix="network."), **kept, **adam, "alpha": self.alpha}
+
+
+class Teacher(Stage):
+    """A stage that also keeps the logits of each replica's best look with links."""
+
+    latest = True
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        super().__init__(ground, network, loop)
+        shape = (len(ground.seeds), ground.graph.n, ground.graph.C)
+        self.z, self.s = (torch.zeros(shape, device=ground.device) for _ in range(2))
+        self.judged = ground.judged
+
+    def look(self) -> None:
+        """Score the present logits with links, and keep them where they are the best."""
+        z, s = logits(self.network, self.ground.inputs)
+        own, word = (self.history.scored(part) for part in parts_of(z, s, self.judged))
+        scores = own + self.alpha.view(-1, 1, 1) * word
+        better = self.history.record_nodes("mean", scores).view(-1, 1, 1)
+        better = better | (not self.history.chooses)
+        torch.where(better, z, self.z, out=self.z)
+        torch.where(better, s, self.s, out=self.s)
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the stage depends on, but for its history."""
+        return {**super().state(), "z": self.z, "s": self.s}
+
+
+class Student(Stage):
+    """A stage whose α is learnt, too: the one of some that does best on validation nodes."""
+
+    latest = True
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        super().__init__(ground, network, loop)
+        self.looked = self.alpha.clone()
+
+    def look(self) -> None:
+        """Score the present weights, and keep them where they are the best from features."""
+        z, s = logits(self.network, self.ground.inputs)
+        own, word = (self.history.scored(part) for part in parts_of(z, s, self.ground.everyone))
+        self._choose_alpha(own, word)
+        self.history.record_nodes("mean", own + self.looked.view(-1, 1, 1) * word)
+        better = self.history.record_nodes("features", own)
+        self.best.keep(better)
+        torch.where(better, self.looked, self.alpha, out=self.alpha)
+
+    def _choose_alpha(self, own: Tensor, word: Tensor) -> None:
+        """The α that does best on validation nodes; the view's own where none does better."""
+        self.looked.copy_(self.ground.by.alpha)
+        if not self.history.chooses:
+            return
+        highest = self.history.validation(own + self.looked.view(-1, 1, 1) * word)
+        for alpha in ALPHAS:
+            found = self.history.validation(own + alpha * word)
+            self.looked.masked_fill_(found > highest, alpha)
+            highest = highest.maximum(found)
