@@ -314,7 +314,7 @@ def _sentence(lines: Sequence[Sequence[float]]) -> str:
     """The chart in words."""
     if not lines:
         return ""
-    best = [f"{max(line):.1%} in epoch {line.index(max(line)) + 1}" for line in lines]
+    best = [f"{max(line):.1%} first in epoch {line.index(max(line)) + 1}" for line in lines]
     told = ", ".join(best[:10]) + (", …" if len(best) > 10 else "")
     each = "" if len(lines) == 1 else f" of {len(lines)} replicas"
     return f"Held-out accuracy by epoch{each}; best: {told}, of {max(map(len, lines))} epochs."
