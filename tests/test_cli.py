@@ -179,7 +179,22 @@ def test_a_folder_given_comes_before_the_surroundings(command, tmp_path):
 # Training.
 
 
-@pytest.mark.parametrize("method", ["linkdist", "colinkdist"])
+def test_train_takes_glnns_protocol(command, tmp_path):
+    file = tmp_path / "result.json"
+    asked = ("train", "digits", "--device", "cpu", "--epochs", "1", "--json", file)
+    code, _, _ = command(*asked, "--protocol", "glnn", "--setting", "production")
+    assert code == 0
+    result = json.loads(file.read_text())
+    assert (result["protocol"], result["setting"]) == ("glnn", "production")
+    code, _, err = command(*asked, "--protocol", "glnn", "--setting", "inductive")
+    assert code == 2
+    assert "transductive, production" in err
+    code, _, err = command(*asked, "--protocol", "gln")
+    assert code == 2
+    assert "near: glnn" in err
+
+
+@pytest.mark.parametrize("method", ["linkdist", "colinkdist", "selflinkdist"])
 @pytest.mark.usefixtures("quick")
 def test_train_prints_both_modes_beside_a_plain_mlp(command, tmp_path, method):
     code, out, err = command(
@@ -194,7 +209,7 @@ def test_train_prints_both_modes_beside_a_plain_mlp(command, tmp_path, method):
     assert result.pop("seconds") >= 0
     assert result == {
         **{"dataset": "digits", "setting": "full-supervised", "method": method, "seeds": [3, 4]},
-        **{"epochs": 1, "device": "cpu", "precision": "float32"},
+        **{"epochs": 1, "device": "cpu", "precision": "float32", "protocol": "paper"},
     }
     assert "digits, full-supervised, 2 replica(s): accuracy in percent" in out
     rows = [line for line in out.splitlines() if line.startswith("│")]
