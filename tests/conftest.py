@@ -1,8 +1,10 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from linkdist import Graph
+from linkdist import Graph, cli
 
 # The same examples each time; `pytest --hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True)
@@ -19,3 +21,16 @@ def planted():
     pairs = random.integers(0, 60, (300, 2))
     like = labels[pairs[:, 0]] == labels[pairs[:, 1]]
     return Graph.build(features, pairs[like | (random.random(300) < 0.2)], labels, name="planted")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run a command line; give its exit code and what it wrote on both streams."""
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["linkdist", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    return call

@@ -71,19 +71,6 @@ def quick(monkeypatch):
     monkeypatch.setattr("linkdist.fitting.epochs_for", lambda degree: 1)
 
 
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run a command line; give its exit code and what it wrote on both streams."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["linkdist", *map(str, args)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
-
-
 def words(text):
     return " ".join(ESCAPE.sub("", text).split())
 

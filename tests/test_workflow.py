@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from linkdist import cli, export, from_features, with_links, workflow
+from linkdist import export, from_features, with_links, workflow
 from linkdist.storage import FILES, FORMAT, Saved, load, save
 from linkdist.workflow import Options, Tables, Watcher
 
@@ -43,19 +43,6 @@ def _own_surroundings(monkeypatch):
     for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # Typer puts its own there
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run a command line; give its exit code and what it wrote on both streams."""
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["linkdist", *map(str, args)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
 
 
 def read(path):
