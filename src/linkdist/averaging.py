@@ -45,7 +45,7 @@ class Average(Generic[Network]):
     >>> with torch.no_grad():
     ...     _ = layer.weight.fill_(4.0)
     >>> average.take(torch.ones(1))
-    >>> float(average.network.weight)
+    >>> average.network.weight.item()
     4.0
     """
 

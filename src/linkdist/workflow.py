@@ -61,6 +61,10 @@ class Watcher:
         """What became of the rows of the link table."""
 
 
+COMPARED = 16_384
+"""On how many rows of a table an export is compared with the model, at most."""
+
+
 @dataclass(frozen=True)
 class Tables:
     """A node table and a link table, and what their columns are.
@@ -287,7 +291,7 @@ def export(
     """
     if rows is not None:
         column, encoders = _columns(saved)
-        _, features = next(node_batches(rows, column, encoders), (None, None))
+        _, features = next(node_batches(rows, column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
     elif saved.rehearsal is not None:
