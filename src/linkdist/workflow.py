@@ -42,7 +42,7 @@ from linkdist.training import find_device
 from linkdist.updating import update as update_model
 
 COMPARED = 10_000
-"""Rows of a model's sample on which an export is compared."""
+"""Rows of a table, or of a model's sample, on which an export is compared."""
 
 
 class Watcher:
@@ -59,10 +59,6 @@ class Watcher:
 
     def links(self, report: LinkReport) -> None:
         """What became of the rows of the link table."""
-
-
-COMPARED = 16_384
-"""On how many rows of a table an export is compared with the model, at most."""
 
 
 @dataclass(frozen=True)
