@@ -20,8 +20,8 @@ from linkdist.errors import OptionError, TableError
 from linkdist.files import sweep_aside
 from linkdist.tables import SUFFIXES
 
-GROUP = 1 << 16
-"""Rows that are written at once: Parquet's readers like groups of rows that are not small."""
+GROUP = 1 << 14
+"""Rows that are written at once: larger groups would suit readers, but cost memory here."""
 
 
 class PredictionWriter:

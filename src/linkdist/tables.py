@@ -24,7 +24,7 @@ SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".tsv": "CSV
 
 MAGIC = b"PAR1"
 
-BATCH = 8192
+BATCH = 4096
 """Rows of a batch."""
 
 BLOCK = 1 << 22
