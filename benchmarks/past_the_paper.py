@@ -19,10 +19,9 @@ from measure import commit, machine
 
 from linkdist import datasets
 from linkdist.fitting import fit
-from linkdist.graph import largest_component
 from linkdist.inputs import make_inputs
-from linkdist.paper.protocol import Task, run_task
-from linkdist.splits import PROTOCOLS, glnn_split, named_split
+from linkdist.paper.protocol import graph_of, make_task, run_task
+from linkdist.splits import PROTOCOLS
 from linkdist.training import find_device
 
 RESULTS = Path(__file__).parent.parent / "results" / "past-the-paper"
@@ -32,15 +31,6 @@ OURS = {"features": "SelfLinkDistMLP", "mean": "SelfLinkDist"}
 CO = {"features": "CoLinkDistMLP", "mean": "CoLinkDist"}
 
 
-def prepared(name, protocol, setting, seeds):
-    """A graph and its splits."""
-    graph = datasets.load(name)
-    if protocol == "glnn":
-        graph = largest_component(graph)
-        return graph, [glnn_split(graph, setting, seed) for seed in seeds]
-    return graph, [named_split(graph, setting, seed) for seed in seeds]
-
-
 def scores(best, validation):
     """Accuracies in percent, one a seed."""
     return [round(100 * float(x), 4) for x in (best.validation if validation else best.test)]
@@ -48,15 +38,16 @@ def scores(best, validation):
 
 def measured(name, protocol, setting, methods, seeds, validation):
     """The records of one graph in one setting."""
-    graph, splits = prepared(name, protocol, setting, seeds)
+    graph = graph_of(datasets.load(name), protocol)
     inputs = make_inputs(graph.features, find_device("auto"))
+    task = make_task(graph, setting, seeds, inputs, protocol=protocol)
     about = {"protocol": protocol, "set": name, "setting": setting, "seeds": list(seeds),
              "of": "validation" if validation else "test", "commit": commit(),
              "machine": machine()}  # fmt: skip
     for method, modes in (("selflinkdist", OURS), ("colinkdist", CO)):
         if method in methods:
             started = time.perf_counter()
-            result = fit(graph, splits, setting, method=method, seeds=seeds, inputs=inputs,
+            result = fit(graph, task.splits, setting, method=method, seeds=seeds, inputs=inputs,
                          device=inputs.device.type)  # fmt: skip
             took = time.perf_counter() - started
             for mode, word in modes.items():
@@ -64,7 +55,6 @@ def measured(name, protocol, setting, methods, seeds, validation):
                 yield {**about, "method": word, "scores": scores(best, validation),
                        "best": best.epochs.tolist(), "seconds": round(took, 2)}  # fmt: skip
     if "gcn" in methods and setting == "inductive":
-        task = Task(graph, setting, tuple(seeds), tuple(splits), inputs, lambda *_: None)
         started = time.perf_counter()
         run_task("GCN", ["GCN", "GCN2MLP"], task)
         took = time.perf_counter() - started

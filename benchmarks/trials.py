@@ -7,7 +7,6 @@ Usage: python benchmarks/trials.py [--sets ...] [--settings ...] [--seeds 0-9] R
 """
 
 import argparse
-import copy
 import csv
 import json
 import sys
@@ -19,15 +18,18 @@ import torch
 from measure import commit
 
 from linkdist import datasets
+from linkdist.averaging import Average
 from linkdist.coefficients import coefficients
 from linkdist.inference import logits, message_passing
 from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
+from linkdist.losses import soft_cross_entropy
+from linkdist.neighbours import Neighbours, RandomNeighbours
 from linkdist.network import ForkedMLP, Noise
 from linkdist.objective import Objective
 from linkdist.paper.protocol import make_task, run_task
 from linkdist.splits import named_split, observe
 from linkdist.stages import BETA
+from linkdist.teaching import with_known
 from linkdist.training import Loop, epochs_for, find_device, manners, padded
 
 HERE = Path(__file__).parent
@@ -37,31 +39,20 @@ COLUMNS = ("recipe", "set", "setting", "stage", "mode", "crossed", "std", "highe
            "seeds", "commit", "machine")  # fmt: skip
 
 
-class Averaging(Loop):
-    """A loop whose weights are also averaged, with a decay that begins low."""
-
-    def __init__(self, network, loss, lengths, seeds, batch=1024, rate=0.01, decay=0.0):
-        super().__init__(network, loss, lengths, seeds, batch, rate)
-        self.live = list(network.state_dict().values())
-        self.decay = decay
-        self.averaged = copy.deepcopy(network) if decay else network
-        self.mean = list(self.averaged.state_dict().values())
-        self.count = torch.zeros((), device=self.device)
-
-    def _step(self):
-        super()._step()
-        if self.decay:
-            self.count += 1
-            by = torch.maximum(torch.full_like(self.count, 1 - self.decay), 9 / (9 + self.count))
-            with torch.no_grad():
-                for mean, live in zip(self.mean, self.live, strict=True):
-                    mean.lerp_(live, by)
+def make_loop(network, loss, lengths, seeds, o, epochs=None):
+    """A loop with a recipe's rate, and the network that is looked at: its average, or itself."""
+    average = Average(network, o["decay"]) if o.get("decay") else None
+    loop = Loop(
+        network, loss, lengths, seeds, rate=o.get("rate", 0.01), average=average, epochs=epochs
+    )
+    return loop, average.network if average else network
 
 
 class Trial:
     """A graph in a setting, R runs, and what is shared by all recipes on it."""
 
-    def __init__(self, name, setting, seeds, device):
+    def __init__(self, name, setting, seeds, device, reads_around=False):
+        self.reads_around = reads_around
         self.name, self.setting, self.seeds, self.device = name, setting, seeds, device
         self.graph = graph = datasets.load(name)
         self.splits = [named_split(graph, setting, seed) for seed in seeds]
@@ -77,32 +68,8 @@ class Trial:
         self.counts = torch.tensor([[len(view.nodes)] for view in self.views], device=device)
         self.known = padded([view.train for view in self.views], device)
         self.known_counts = torch.tensor([[len(view.train)] for view in self.views], device=device)
-        self.starts, self.ends = self._lists()
+        self.around = RandomNeighbours(seen, graph.n, device)
         self.found = {}
-
-    def _lists(self):
-        """Neighbour lists of each view: where each node's begin (R, n + 1), and who (R, e)."""
-        starts, ends = [], []
-        for view in self.views:
-            order = np.argsort(view.edges[:, 0], kind="stable")
-            count = np.bincount(view.edges[:, 0], minlength=self.graph.n)
-            starts.append(np.r_[0, np.cumsum(count)])
-            ends.append(view.edges[order, 1])
-        return padded(starts, self.device), padded(ends, self.device)
-
-    def neighbour_of(self, i):
-        """A random neighbour of each node (R, B), itself where it has none."""
-        first = self.starts.gather(1, i)
-        degree = self.starts.gather(1, i + 1) - first
-        pick = (torch.rand(i.shape, device=i.device) * degree).long().minimum(degree - 1)
-        j = self.ends.gather(1, (first + pick.clamp(min=0)).clamp(max=self.ends.shape[1] - 1))
-        return torch.where(degree > 0, j, i)
-
-    def one_hot(self):
-        """Known labels as probabilities (R, n, C), and where they are (R, n, 1)."""
-        known = (self.labels >= 0).unsqueeze(-1)
-        eye = torch.eye(self.graph.C, device=self.device)
-        return eye[self.labels.clamp(min=0)] * known, known
 
 
 OPTIONS = {
@@ -124,12 +91,15 @@ def check(recipe):
     return recipe
 
 
+def reads_around(recipe):
+    """Whether some targets come from neighbours' mean features."""
+    kinds = [s.get("targets", {}).get("from", "") for s in recipe.get("students", [])]
+    return any(kind.startswith("around") for kind in kinds)
+
+
 def alpha_of(trial, value):
     """The given α for each run, or the view's own."""
     return trial.by.alpha if value is None else torch.full_like(trial.by.alpha, value)
-
-
-AROUND = False
 
 
 def around(network, trial, neighbours, hops):
@@ -171,7 +141,7 @@ class Judge:
             "hop": self.record("hop", 0.5 * p + 0.5 * t.everyone.mean(p)),
         }
         live = [z, s]
-        if AROUND:
+        if t.reads_around:
             for hops in (1, 2):
                 zs = around(network, t, t.everyone, hops)
                 self.record(f"around{hops}", zs[0])
@@ -214,20 +184,16 @@ def summary(hits):
             round(whole.argmax(0).mean() + 1, 1))  # fmt: skip
 
 
-def drive(loop, steps, looks, judge, anneal=False):
-    """Take steps, with evenly spaced looks; on the CPU the rate may fall to zero on the way."""
+def drive(loop, looked_at, steps, looks, judge):
+    """Take steps, with evenly spaced looks."""
     at = set(np.unique(np.ceil(np.linspace(0, steps, looks + 1)[1:]).astype(int)).tolist())
     done, epoch = 0, 0
     with manners(loop.device):
         while done < steps:
             for _ in loop.epoch(epoch):
                 done += 1
-                for own in loop.adam.own if anneal else ():
-                    own.param_groups[0]["lr"] = (
-                        loop.adam.rate * (1 + np.cos(np.pi * done / steps)) / 2
-                    )
                 if done in at:
-                    judge.look(loop.averaged)
+                    judge.look(looked_at)
                 if done >= steps:
                     break
             epoch += 1
@@ -268,19 +234,18 @@ def teach(trial, o, p=None, shift=0):
         if p is None:
             return total
         aims = p[replica.unsqueeze(1), rows]  # (R, 3, B, C)
-        own = -(aims * z.log_softmax(-1)).sum(-1).mean(-1)  # (R, 3)
-        beside = -(aims[:, :2].flip(1) * s[:, :2].log_softmax(-1)).sum(-1).mean(-1)  # (R, 2)
+        own = soft_cross_entropy(z, aims)  # (R, 3)
+        beside = soft_cross_entropy(s[:, :2], aims[:, :2].flip(1))  # (R, 2)
         own = own[:, 2] if o.get("on") == "k" else own.mean(1)
         return total + o["lam"] * own + o.get("beside", o["lam"]) * beside.mean(1)
 
     lengths = [len(view.edges) for view in t.views]
-    loop = Averaging(network, loss, lengths, seeds, rate=o.get("rate", 0.01),
-                     decay=o.get("decay", 0.0))  # fmt: skip
+    loop, looked_at = make_loop(network, loss, lengths, seeds, o)
     epochs = epochs_for(t.graph.degree)
     judge = Judge(t, o.get("choose", "mp"))
     steps = max(1, int(epochs * o.get("share", 1.0) * loop.steps))
     looks = epochs if not o.get("looks") else o["looks"]
-    drive(loop, steps, looks, judge)
+    drive(loop, looked_at, steps, looks, judge)
     return judge
 
 
@@ -294,6 +259,7 @@ def hidden_words(network, hide):
 
 
 def heads(network, x, noise):
+    """Logits z and s of a training pass over the first layer's output."""
     h = network.trunk(x, noise.bits[0], noise.pace)
     return network.own(h, noise.bits[1], noise.pace), network.neighbour(
         h, noise.bits[2], noise.pace
@@ -318,15 +284,14 @@ def targets(trial, judge, o):
     if kind == "mean":
         around = t.seen.mean(s.softmax(-1))
         p = torch.where(around.sum(-1, keepdim=True) > 0, (p + around) / 2, p)
-    y, known = t.one_hot()
     fixed = o.get("fixed", True)
-    base = torch.where(known, y, p) if fixed else p
+    base = with_known(p, t.views) if fixed else p
     p = base
     for _ in range(o.get("hops", 0)):
         around = t.seen.mean(p)
         lonely = around.sum(-1, keepdim=True) == 0
         p = torch.where(lonely, base, (1 - o["by"]) * base + o["by"] * around)
-        p = torch.where(known, y, p) if fixed else p
+        p = with_known(p, t.views) if fixed else p
     if o.get("sharpen"):
         p = p ** o["sharpen"]
         p = p / p.sum(-1, keepdim=True)
@@ -346,9 +311,9 @@ def study(trial, o, p):
 
     def loss(index, draws, pace):
         R, B = index.shape
-        bits, _ = draws.take((R, sides, B), network.hidden, network.blocks, B)
+        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B)
         i = t.nodes.gather(1, index)
-        j = t.neighbour_of(i)
+        j = t.around.pick(i, numbers)
         both = torch.stack([i, j], dim=1)  # (R, 2, B)
         w = hidden_words(network, hide)
         rows = both if sides == 2 or mix else both[:, :1]
@@ -369,16 +334,16 @@ def study(trial, o, p):
             each = -(aims[:, side] * z[:, side].log_softmax(-1)).sum(-1)
             if weight is not None:
                 each = each * weight[replica, both[:, side]]
-            beside = -(rest[:, side] * s[:, side].log_softmax(-1)).sum(-1)
-            total = total + each.mean(-1) + o.get("neighbour", 1.0) * beside.mean(-1)
+            beside = soft_cross_entropy(s[:, side], rest[:, side])
+            total = total + each.mean(-1) + o.get("neighbour", 1.0) * beside
         return total
 
     lengths = [len(view.nodes) for view in t.views]
-    loop = Averaging(network, loss, lengths, seeds, rate=o.get("rate", 0.01),
-                     decay=o.get("decay", 0.0))  # fmt: skip
+    visits = o.get("visits", 200)
+    falls = visits if o.get("anneal") else None
+    loop, looked_at = make_loop(network, loss, lengths, seeds, o, falls)
     judge = Judge(t, o.get("choose", "mp"))
-    steps = o.get("visits", 200) * loop.steps
-    drive(loop, steps, o.get("looks", 40), judge, o.get("anneal", False))
+    drive(loop, looked_at, visits * loop.steps, o.get("looks", 40), judge)
     return judge
 
 
@@ -434,12 +399,9 @@ def main():
                         "coauthor-cs,coauthor-physics")  # fmt: skip
     parser.add_argument("--settings", default="inductive")
     parser.add_argument("--seeds", default="0-9")
-    parser.add_argument("--around", action="store_true")
     parser.add_argument("--out", default=TABLE, type=Path)
     parser.add_argument("--file", default=HERE / "recipes.jsonl", type=Path)
     asked = parser.parse_args()
-    global AROUND
-    AROUND = asked.around
     lines = [line for line in asked.file.read_text().splitlines() if line.strip()]
     recipes = [json.loads(line) for line in lines]
     if asked.recipes:
@@ -449,7 +411,8 @@ def main():
     device = find_device("auto")
     for name in asked.sets.split(","):
         for setting in asked.settings.split(","):
-            trial = Trial(name, setting, list(range(first, last + 1)), device)
+            seeds = list(range(first, last + 1))
+            trial = Trial(name, setting, seeds, device, any(map(reads_around, recipes)))
             for recipe in recipes:
                 keep(asked.out, list(run(trial, recipe)))
 
@@ -464,7 +427,7 @@ def keep(path, rows):
             writer.writeheader()
         writer.writerows(rows)
     for row in rows:
-        if AROUND or row["mode"] in ("features", "mp"):
+        if row["mode"] in ("features", "mp"):
             print(*(row[c] for c in COLUMNS[:-3]), file=sys.stderr)
 
 

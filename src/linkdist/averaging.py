@@ -65,8 +65,3 @@ class Average(Generic[Network]):
         pace = pace.clamp(min=1 - self.decay) * active
         for mean, live in zip(self.mean, self.live, strict=True):
             mean.lerp_(live, pace.view(-1, *[1] * (live.ndim - 1)))
-
-    def state(self) -> dict[str, Tensor]:
-        """The live tensors that the next step depends on, by name."""
-        named = {f"mean.{i}": mean for i, mean in enumerate(self.mean)}
-        return {**named, "count": self.count}

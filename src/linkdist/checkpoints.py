@@ -18,7 +18,7 @@ from torch import Tensor
 
 from linkdist.files import replace_bytes, sweep_aside
 
-FORMAT = "2"
+FORMAT = "3"
 """Of the file: one of another is passed over, and training begins anew."""
 
 

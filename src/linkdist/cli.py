@@ -19,9 +19,8 @@ from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
 from linkdist.fitting import METHODS as LINK_METHODS
 from linkdist.fitting import fit
-from linkdist.graph import largest_component
 from linkdist.inputs import make_inputs
-from linkdist.paper.protocol import Entry, make_task, train_plain_mlp
+from linkdist.paper.protocol import Entry, graph_of, make_task, train_plain_mlp
 from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
@@ -307,9 +306,7 @@ def _train_named(
     check_names("protocol", [protocol], tuple(PROTOCOLS))
     check_names("setting", [setting], PROTOCOLS[protocol])
     where = find_device(device)
-    graph = named.load(name, data)
-    if protocol == "glnn":
-        graph = largest_component(graph)
+    graph = graph_of(named.load(name, data), protocol)
     with Bars() as bars:
         seeds = range(seed, seed + replicas)
         inputs = make_inputs(graph.features, where)

@@ -20,7 +20,7 @@ from linkdist.inference import Model
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.scoring import History
 from linkdist.splits import Split
-from linkdist.stages import Course, Ground, Progress, Stage, Student, Teacher
+from linkdist.stages import Course, Ground, Kept, Plain, Progress, Student, Teacher
 from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import epochs_for, find_device, loop_on_links
 
@@ -110,28 +110,31 @@ def fit(
     inputs = inputs or make_inputs(graph.features, where)
     ground = Ground(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
-    train = _teach_itself if method == "selflinkdist" else _train
-    stage = train(ground, method, total, Course(checkpoint, progress))
+    course = Course(checkpoint, progress)
+    if method == "selflinkdist":
+        stage = _teach_itself(ground, total, course)
+    else:
+        stage = _train(ground, method, total, course)
+    stage.finish()
     model = Model(stage.network, stage.alpha, graph.classes)
     return Fit(model, stage.history, total, time.perf_counter() - started, inputs.precision)
 
 
-def _train(ground: Ground, method: str, total: int, course: Course) -> Stage:
+def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
     """The paper's way: one training, a look after every epoch."""
     network = ground.network(ground.seeds)
     loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
-    stage = Stage(ground, network, loop)
+    stage = Plain(ground, network, loop)
     course.resume(stage)
 
     def after_epoch(epoch: int) -> None:
         course.after(epoch + 1, total, {**stage.state(), **stage.history.state()})
 
     loop.run(total, after_epoch, start=course.done, look=stage.look)
-    stage.finish()
     return stage
 
 
-def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> Stage:
+def _teach_itself(ground: Ground, epochs: int, course: Course) -> Kept:
     """SelfLinkDist: CoLinkDist is the teacher; a fresh network learns its word with links.
 
     Both are looked at about once for each time that a node was visited.
@@ -157,7 +160,6 @@ def _teach_itself(ground: Ground, method: str, epochs: int, course: Course) -> S
 
     start = max(0, course.done - epochs)
     loop.run(epochs * visits, after_epoch, start=start, look=student.look)
-    student.finish()
     return student
 
 

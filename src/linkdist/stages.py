@@ -1,12 +1,13 @@
 """What trainings are made of: a ground, a course, and stages.
 
 A `Ground` is what all stages of a training stand on, a `Course` how far it is, and a `Stage` a
-network in training that is looked at: scored in both modes, its best state kept. The paper's
-methods have one stage; SelfLinkDist has two, a `Teacher` and a `Student`.
+network in training that is looked at. The paper's methods have one `Plain` stage; SelfLinkDist has
+two, a `Teacher` and a `Student`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -118,15 +119,15 @@ class Snapshot:
             live.copy_(kept)
 
 
-class Stage:
-    """A network in training, looked at in both modes.
+class Stage(ABC):
+    """A network in training that is looked at.
 
     Attributes
     ----------
     network : ForkedMLP
-        In training; at the end with the weights of each replica's best look from features.
+        In training.
     alpha : (R,) tensor
-        α for these weights.
+        α, how much the neighbours' word counts.
     history : History
         The scores of every look.
     """
@@ -137,16 +138,24 @@ class Stage:
     def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
         self.ground, self.network, self.loop = ground, network, loop
         self.history = History(ground.graph, ground.splits, ground.device, self.latest)
-        self.best = Snapshot(network)
         self.alpha = ground.by.alpha.clone()
 
+    @abstractmethod
     def look(self) -> None:
-        """Score the present weights, and keep them where they are the best from features."""
-        z, s = logits(self.network, self.ground.inputs)
-        self.best.keep(self.history.record("features", z))
-        for form in FORMS:
-            scores = message_passing(z, s, self.ground.everyone, self.alpha, form)
-            self.history.record(form, scores)
+        """Score the present weights, and keep what is to be kept where they are the best."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the stage depends on, but for its history."""
+        adam = {f"adam.{name}": tensor for name, tensor in self.loop.adam.state().items()}
+        return {**self.network.state_dict(prefix="network."), **adam, "alpha": self.alpha}
+
+
+class Kept(Stage):
+    """A stage that keeps the weights of each replica's best look from features."""
+
+    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
+        super().__init__(ground, network, loop)
+        self.best = Snapshot(network)
 
     def finish(self) -> None:
         """Put the best weights in place, where validation nodes chose any."""
@@ -156,12 +165,23 @@ class Stage:
     def state(self) -> dict[str, Tensor]:
         """The live tensors that the rest of the stage depends on, but for its history."""
         kept = {f"kept.{i}": tensor for i, tensor in enumerate(self.best.kept)}
-        adam = {f"adam.{name}": tensor for name, tensor in self.loop.adam.state().items()}
-        return {**self.network.state_dict(prefix="network."), **kept, **adam, "alpha": self.alpha}
+        return {**super().state(), **kept}
+
+
+class Plain(Kept):
+    """The paper's training, scored from features and in both forms of message passing."""
+
+    def look(self) -> None:
+        """Score the present weights, and keep them where they are the best from features."""
+        z, s = logits(self.network, self.ground.inputs)
+        self.best.keep(self.history.record("features", z))
+        for form in FORMS:
+            scores = message_passing(z, s, self.ground.everyone, self.alpha, form)
+            self.history.record(form, scores)
 
 
 class Teacher(Stage):
-    """A stage that also keeps the logits of each replica's best look with links."""
+    """A stage that keeps the logits of each replica's best look with links."""
 
     latest = True
 
@@ -186,7 +206,7 @@ class Teacher(Stage):
         return {**super().state(), "z": self.z, "s": self.s}
 
 
-class Student(Stage):
+class Student(Kept):
     """A stage whose α is learnt, too: the one of some that does best on validation nodes."""
 
     latest = True

@@ -66,10 +66,23 @@ def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequen
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    p = message_passing(z, s, seen, alpha).softmax(-1)
-    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(z.device)
+    return with_known(message_passing(z, s, seen, alpha).softmax(-1), views)
+
+
+def with_known(p: Tensor, views: Sequence[View]) -> Tensor:
+    """Probabilities (R, n, C), the labels that each view knows in their place.
+
+    Examples
+    --------
+    >>> none = np.empty((0, 2), dtype=np.int64)
+    >>> view = View(np.ones((2, 1)), np.arange(2), none, np.array([1, -1]), C=2)
+    >>> with_known(torch.full((1, 2, 2), 0.5), [view])[0]
+    tensor([[0.0000, 1.0000],
+            [0.5000, 0.5000]])
+    """
+    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(p.device)
     known = (labels != UNKNOWN).unsqueeze(-1)  # (R, n, 1)
-    eye = torch.eye(p.shape[-1], device=z.device)
+    eye = torch.eye(p.shape[-1], device=p.device)
     return torch.where(known, eye[labels.clamp(min=0)], p)
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from linkdist.fitting import fit
-from linkdist.graph import Graph
+from linkdist.graph import Graph, largest_component
 from linkdist.inputs import Inputs
 from linkdist.neighbours import Neighbours
 from linkdist.paper.baselines import (
@@ -77,6 +77,18 @@ class Outcome:
     best: dict[str, Best]
     precision: str
     further: dict[str, Entry] = field(default_factory=dict)
+
+
+def graph_of(graph: Graph, protocol: str) -> Graph:
+    """What a protocol measures on: GLNN's takes the largest component.
+
+    Examples
+    --------
+    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1)], [0, 1, 0])
+    >>> graph_of(graph, "paper").n, graph_of(graph, "glnn").n
+    (3, 2)
+    """
+    return largest_component(graph) if protocol == "glnn" else graph
 
 
 def make_task(
