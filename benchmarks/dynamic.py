@@ -6,7 +6,7 @@ are present are scored from features and with links, and the work is timed: noth
 (`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
 transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch
 in training; an update has those of the start. Means over some seeds.
-Usage: python benchmarks/dynamic.py [--seeds 5] [SET ...]
+Usage: python benchmarks/dynamic.py [--method colinkdist] [--seeds 5] [SET ...]
 """
 
 import argparse
@@ -19,6 +19,7 @@ import numpy as np
 from measure import RESULTS, write
 
 from linkdist import Split, fit, from_features, load, named_split, with_links
+from linkdist.fitting import METHODS
 from linkdist.graph import UNKNOWN, Graph
 from linkdist.links import with_own_loops
 from linkdist.memory import remember
@@ -73,7 +74,7 @@ def arriving_at(graph, arrival, stage, labels):
     return part_of(graph, nodes, links, labels)
 
 
-def run(name, seed, device):
+def run(name, method, seed, device):
     """Scores and seconds by stage and way."""
     graph = load(name)
     split = named_split(graph, "transductive", seed)
@@ -84,17 +85,18 @@ def run(name, seed, device):
     arrival = np.maximum(np.ceil((rank - START) / (1 - START) * PARTS), 0).astype(int)
     first, nodes = present_at(graph, arrival, 0, labels)
     known, own = split_of(graph, first, nodes, split)
-    model = fit(known, own, seeds=[seed], device=device).model
+    model = fit(known, own, method=method, seeds=[seed], device=device).model
     frozen = copy.deepcopy(model)
     memory = remember(known, [own], seed, LIMIT)
     for stage in range(1, PARTS + 1):
         now, nodes = present_at(graph, arrival, stage, labels)
         new = arriving_at(graph, arrival, stage, labels)
         started = time.perf_counter()
-        memory = update(model, memory, new, seed=stage, limit=LIMIT)
+        memory = update(model, memory, new, method=method, seed=stage, limit=LIMIT)
         updating = time.perf_counter() - started
         started = time.perf_counter()
-        anew = fit(*split_of(graph, now, nodes, split), seeds=[seed], device=device).model
+        whole = split_of(graph, now, nodes, split)
+        anew = fit(*whole, method=method, seeds=[seed], device=device).model
         seconds = time.perf_counter() - started
         for way, found, took in (
             ("none", frozen, 0.0), ("update", model, updating), ("anew", anew, seconds)
@@ -102,13 +104,15 @@ def run(name, seed, device):
             yield stage, way, [*scores(found, (now, nodes, graph.labels), split.test), took]
 
 
-def rows_of(name, device, seeds):
+def rows_of(name, method, device, seeds):
     """Lines of the table: a stage and way each."""
     found = {}
     for seed in seeds:
-        for stage, way, values in run(name, seed, device):
+        for stage, way, values in run(name, method, seed, device):
             found.setdefault((stage, way), []).append(values)
-            print(name, "seed", seed, "part", stage, way, np.round(values, 2), file=sys.stderr)
+            print(
+                name, method, "seed", seed, "part", stage, way, np.round(values, 2), file=sys.stderr
+            )
     for (stage, way), values in found.items():
         features, links, took = np.mean(values, axis=0)
         yield {
@@ -117,7 +121,7 @@ def rows_of(name, device, seeds):
         }  # fmt: skip
 
 
-def plot(table):
+def plot(table, path):
     """Accuracy and time by part."""
     import matplotlib
 
@@ -141,15 +145,19 @@ def plot(table):
             axis.set_xticks(range(1, PARTS + 1))
     axes[1, 0].legend(title="solid: with links\ndashed: from features", fontsize=8, loc="center")
     figure.tight_layout()
-    figure.savefig(RESULTS / "dynamic.svg")
+    figure.savefig(path)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--method", default="colinkdist", choices=METHODS)
     parser.add_argument("sets", nargs="*", default=SETS)
     asked = parser.parse_args()
     where = find_device("auto").type
-    lines = [row for name in asked.sets for row in rows_of(name, where, range(asked.seeds))]
-    write("dynamic", f"python benchmarks/dynamic.py --seeds {asked.seeds}", lines)
-    plot(lines)
+    lines = [
+        row for name in asked.sets for row in rows_of(name, asked.method, where, range(asked.seeds))
+    ]
+    command = f"python benchmarks/dynamic.py --method {asked.method} --seeds {asked.seeds}"
+    write(f"dynamic-{asked.method}", command, lines)
+    plot(lines, RESULTS / f"dynamic-{asked.method}.svg")

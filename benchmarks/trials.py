@@ -8,6 +8,7 @@ Usage: python benchmarks/trials.py [--sets ...] [--settings ...] [--seeds 0-9] R
 
 import argparse
 import csv
+import functools
 import json
 import sys
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from measure import commit
+from torch.nn import functional
 
 from linkdist import datasets
 from linkdist.averaging import Average
@@ -30,7 +32,7 @@ from linkdist.paper.protocol import make_task, run_task
 from linkdist.splits import named_split, observe
 from linkdist.stages import BETA
 from linkdist.teaching import with_known
-from linkdist.training import Loop, epochs_for, find_device, manners, padded
+from linkdist.training import BATCH, Loop, epochs_for, find_device, manners, padded
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "results" / "trials.csv"
@@ -42,10 +44,24 @@ COLUMNS = ("recipe", "set", "setting", "stage", "mode", "crossed", "std", "highe
 def make_loop(network, loss, lengths, seeds, o, epochs=None):
     """A loop with a recipe's rate, and the network that is looked at: its average, or itself."""
     average = Average(network, o["decay"]) if o.get("decay") else None
-    loop = Loop(
-        network, loss, lengths, seeds, rate=o.get("rate", 0.01), average=average, epochs=epochs
-    )
+    rate = o.get("rate", 0.01)
+    loop = Loop(network, loss, lengths, seeds, rate=rate, batch=o.get("batch", BATCH),
+                average=average, epochs=epochs)  # fmt: skip
+    if o.get("shrink"):
+        shrink_with(loop.adam, network.first.weight, rate * o["shrink"])
     return loop, average.network if average else network
+
+
+def shrink_with(adam, weight, by):
+    """Take a share off the first layer's weights after every step: AdamW's decay."""
+    step = adam.step
+
+    @torch.no_grad()
+    def stepped(active):
+        step(active)
+        weight.mul_(1 - by)
+
+    adam.step = stepped
 
 
 class Trial:
@@ -71,9 +87,16 @@ class Trial:
         self.around = RandomNeighbours(seen, graph.n, device)
         self.found = {}
 
+    @functools.cached_property
+    def dense(self):
+        """The features, to drop some in each row."""
+        x = self.graph.features
+        return torch.from_numpy(x if isinstance(x, np.ndarray) else x.toarray()).to(self.device)
+
 
 OPTIONS = {
     *("rate", "decay", "looks", "hide", "hidden", "drawn", "share", "several", "choose"),  # both
+    *("drop", "shrink", "batch"),
     *("visits", "mix", "sure", "sides", "neighbour", "anneal", "targets"),  # on nodes
     *("lam", "on", "links", "beside"),  # on links, beside CoLinkDist's loss
     *("from", "alpha", "fixed", "hops", "by", "sharpen"),  # of targets
@@ -216,7 +239,7 @@ def teach(trial, o, p=None, shift=0):
     edges = padded([view.edges for view in t.views], t.device)
     replica = torch.arange(len(t.seeds), device=t.device).view(-1, 1)
     objective = Objective(t.by, 3)
-    hide, drawn = o.get("hide", 0.0), o.get("drawn", 0.0)
+    drawn = o.get("drawn", 0.0)
 
     def loss(index, draws, pace):
         R, B = index.shape
@@ -227,7 +250,7 @@ def teach(trial, o, p=None, shift=0):
             known = t.known.gather(1, numbers.remainder(t.known_counts))
             k = torch.where(torch.rand(k.shape, device=k.device) < drawn, known, k)
         rows = torch.cat([rows, k.unsqueeze(1)], dim=1)
-        x = t.inputs.project(hidden_words(network, hide), rows.flatten(1)).view(*rows.shape, -1)
+        x = project(t, network, o, rows)
         z, s = heads(network, x, Noise(bits, pace))
         y = t.labels.gather(1, rows.flatten(1)).view(rows.shape)
         total = objective(z, s, y) if o.get("links", 1.0) else 0
@@ -247,6 +270,16 @@ def teach(trial, o, p=None, shift=0):
     looks = epochs if not o.get("looks") else o["looks"]
     drive(loop, looked_at, steps, looks, judge)
     return judge
+
+
+def project(trial, network, o, rows):
+    """The first layer's output, with features hidden from the batch or dropped in each row."""
+    flat = rows.flatten(1)
+    if not o.get("drop"):
+        x = trial.inputs.project(hidden_words(network, o.get("hide", 0.0)), flat)
+    else:
+        x = torch.bmm(functional.dropout(trial.dense[flat], o["drop"]), network.first.weight)
+    return x.view(*rows.shape, -1)
 
 
 def hidden_words(network, hide):
@@ -304,7 +337,7 @@ def study(trial, o, p):
     seeds = [seed + 1000 for seed in t.seeds]
     network = ForkedMLP(t.graph.d, t.graph.C, seeds, hidden=o.get("hidden", 256)).to(t.device)
     replica = torch.arange(len(t.seeds), device=t.device).view(-1, 1)
-    hide, mix, sure = o.get("hide", 0.0), o.get("mix", 0.0), o.get("sure", 0.0)
+    mix, sure = o.get("mix", 0.0), o.get("sure", 0.0)
     sides = o.get("sides", 1)
     log = p.clamp(min=1e-9).log()
     weight = (1 + (p * log).sum(-1) / np.log(t.graph.C)).clamp(min=0) ** sure if sure else None
@@ -315,9 +348,8 @@ def study(trial, o, p):
         i = t.nodes.gather(1, index)
         j = t.around.pick(i, numbers)
         both = torch.stack([i, j], dim=1)  # (R, 2, B)
-        w = hidden_words(network, hide)
         rows = both if sides == 2 or mix else both[:, :1]
-        x = t.inputs.project(w, rows.flatten(1)).view(*rows.shape, -1)
+        x = project(t, network, o, rows)
         own, other = p[replica, i], p[replica, j]
         if mix:
             by = 1 - mix * torch.rand(R, 1, B, 1, device=x.device)

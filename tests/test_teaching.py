@@ -18,7 +18,7 @@ from linkdist.neighbours import Neighbours, RandomNeighbours
 from linkdist.network import ForkedMLP, Noise, kept_features
 from linkdist.splits import observe, semi_supervised
 from linkdist.stages import ALPHAS
-from linkdist.teaching import loss_on_targets, targets
+from linkdist.teaching import HIDE, loss_on_targets, targets
 
 CPU = torch.device("cpu")
 
@@ -84,14 +84,16 @@ def test_neighbours_are_drawn_evenly_and_only_along_links(planted):
             assert np.abs(counts / 4000 - 1 / len(who)).max() < 0.05
 
 
-def test_half_of_the_features_are_hidden_others_for_each_replica():
+@pytest.mark.parametrize("hide", [0.5, 0.7])
+def test_a_share_of_the_features_is_hidden_others_for_each_replica(hide):
     words = torch.from_numpy(
-        np.random.default_rng(0).integers(-(1 << 63), (1 << 63) - 1, (2, 16), dtype=np.int64)
+        np.random.default_rng(0).integers(-(1 << 63), (1 << 63) - 1, (2, 625), dtype=np.int64)
     )
-    kept = kept_features(words, 1000)
-    assert kept.shape == (2, 1000, 1)
-    assert set(kept.unique().tolist()) == {0.0, 2.0}
-    assert ((kept.mean(1) - 1).abs() < 0.1).all()
+    kept = kept_features(words, 5000, hide)
+    assert kept.shape == (2, 5000, 1)
+    assert ((kept == 0).float().mean(1) - hide).abs().max() < 0.03
+    assert len(kept.unique()) == 2
+    assert (kept.mean(1) - 1).abs().max() < 0.1
     assert not torch.equal(kept[0], kept[1])
 
 
@@ -111,7 +113,7 @@ def test_a_hidden_feature_is_one_that_is_zero(planted, form):
 @pytest.mark.parametrize("kind", ["planted", "wide"])
 def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
     graph = request.getfixturevalue(kind)
-    words = {"planted": 0, "wide": 5}[kind]
+    words = {"planted": 0, "wide": 38}[kind]
     view = observe(graph, semi_supervised(graph, 0, 4, 10, 20), "inductive")
     inputs = make_inputs(graph.features, CPU)
     network = ForkedMLP(graph.d, graph.C, [0], hidden=8)
@@ -121,7 +123,7 @@ def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
     found = loss_of(index, begun(), pace).detach()
     bits, numbers = begun().take((1, 1, 9), network.hidden, network.blocks, 9 + words)
     i = view.nodes[:9]
-    noise = Noise(bits, pace, kept_features(numbers[:, 9:], graph.d) if words else None)
+    noise = Noise(bits, pace, kept_features(numbers[:, 9:], graph.d, HIDE) if words else None)
     z, s = network(inputs, torch.from_numpy(i).view(1, 1, -1), noise)
     linked = [view.edges[view.edges[:, 0] == a, 1] for a in i]
     at = numbers[0, :9].numpy()

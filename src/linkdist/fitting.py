@@ -25,6 +25,8 @@ from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import epochs_for, find_device, loop_on_links
 
 METHODS = ("linkdist", "colinkdist", "selflinkdist")
+HIDE = 0.5
+"""The share of many features that a step of a teacher hides."""
 FRESH = 1 << 20
 """How far a student's seeds are from its teacher's."""
 
@@ -166,7 +168,7 @@ def _teach_itself(ground: Ground, epochs: int, course: Course) -> Kept:
 def _teach(ground: Ground, epochs: int, visits: int, total: int, course: Course) -> Tensor:
     """Train the teacher; gives its targets (R, n, C)."""
     network, of = ground.network(ground.seeds), (ground.inputs, ground.views, ground.seeds)
-    loop = loop_on_links(network, *of, ground.by, "colinkdist", hide=True)
+    loop = loop_on_links(network, *of, ground.by, "colinkdist", hide=HIDE)
     teacher = Teacher(ground, network, loop)
     course.resume(teacher)
 

@@ -42,7 +42,7 @@ class Noise(NamedTuple):
     pace : (R, 1, 1) tensor
         How far BatchNorm's running statistics move; 0 holds a replica still.
     kept : (R, d, 1) tensor, optional
-        Factors of the features: 0 hides one from the whole batch, 2 makes up for those hidden.
+        Factors of the features: 0 hides one from the whole batch, the others make up for it.
     """
 
     bits: Sequence[Tensor]
@@ -51,38 +51,40 @@ class Noise(NamedTuple):
 
 
 HIDE_FROM = 256
-"""How many features there must be for half of them to be hidden: one of few says too much."""
+"""How many features there must be for some to be hidden: one of few says too much."""
 
 
-def hiding_words(d: int) -> int:
+def hiding_words(d: int, hide: float) -> int:
     """How many words of 64 random bits say which of d features are hidden; none where d is small.
 
     Examples
     --------
-    >>> hiding_words(500), hiding_words(64)
-    (8, 0)
+    >>> hiding_words(500, 0.5), hiding_words(500, 0.0), hiding_words(64, 0.5)
+    (63, 0, 0)
     """
-    return -(-d // 64) if d >= HIDE_FROM else 0
+    return -(-d // 8) if hide and d >= HIDE_FROM else 0
 
 
-def kept_features(words: Tensor, d: int) -> Tensor:
-    """Hide about half of the features: `Noise.kept` from random bits.
+def kept_features(words: Tensor, d: int, hide: float) -> Tensor:
+    """Hide a share of the features: `Noise.kept` from random bits, a byte a feature.
 
     Parameters
     ----------
-    words : (R, ⌈d / 64⌉) tensor of int64
+    words : (R, ⌈d / 8⌉) tensor of int64
         Random bits.
     d : int
         Number of features.
+    hide : float
+        The share, to a 256th.
 
     Examples
     --------
-    >>> kept_features(torch.tensor([[0b101]]), 4).flatten()
-    tensor([2., 0., 2., 0.])
+    >>> kept_features(torch.tensor([[0x_40_FF_BF_C0]]), 4, hide=0.75).flatten()
+    tensor([4., 0., 4., 0.])
     """
-    place = torch.arange(8, device=words.device)
-    bits = words.view(torch.uint8).unsqueeze(-1) >> place & 1  # (R, bytes, 8)
-    return 2.0 * bits.flatten(1)[:, :d].unsqueeze(-1)
+    below = round(256 * hide)
+    kept = words.view(torch.uint8)[:, :d] >= below
+    return kept.unsqueeze(-1) * (256 / (256 - below))
 
 
 class First(nn.Module):

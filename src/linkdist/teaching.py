@@ -11,8 +11,8 @@ of a fresh one. In each step it sees nodes i, each with a neighbour j drawn at r
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
 so that both of its heads, and both modes of prediction, come from the same targets. Where features
-are many, half of them, others in each step, are hidden from it and from its teacher: they have to
-say the same from the rest.
+are many, most of them, others in each step, are hidden from it, and half from its teacher: they
+have to say the same from the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.adam import RATE
 from linkdist.averaging import Average
 from linkdist.draws import Draws
 from linkdist.graph import UNKNOWN
@@ -34,6 +33,11 @@ from linkdist.neighbours import Neighbours, RandomNeighbours
 from linkdist.network import ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.splits import View
 from linkdist.training import Loop, Loss, padded
+
+HIDE = 0.7
+"""The share of many features that a step hides."""
+BATCH = 256
+RATE = 0.003
 
 
 def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequence[View]) -> Tensor:
@@ -92,7 +96,6 @@ def loop_on_targets(
     views: Sequence[View],
     seeds: Sequence[int],
     p: Tensor,
-    rate: float = RATE,
     average: Average[ForkedMLP] | None = None,
     epochs: int | None = None,
 ) -> Loop:
@@ -102,12 +105,12 @@ def loop_on_targets(
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
-    return Loop(network, loss, lengths, seeds, rate=rate, average=average, epochs=epochs)
+    return Loop(network, loss, lengths, seeds, BATCH, RATE, average, epochs)
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
     """The loss of a batch of nodes, as `Loop` wants it."""
-    device, words = inputs.device, hiding_words(inputs.d)
+    device, words = inputs.device, hiding_words(inputs.d, HIDE)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
     around = RandomNeighbours([view.edges for view in views], inputs.n, device)
     replica = torch.arange(len(views), device=device).view(-1, 1)
@@ -117,7 +120,7 @@ def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p
         bits, numbers = draws.take((R, 1, B), network.hidden, network.blocks, B + words)
         i = nodes.gather(1, index)  # (R, B)
         j = around.pick(i, numbers[:, :B])
-        kept = kept_features(numbers[:, B:], inputs.d) if words else None
+        kept = kept_features(numbers[:, B:], inputs.d, HIDE) if words else None
         noise = Noise(bits, pace, kept)
         z, s = network(inputs, i.unsqueeze(1), noise)  # (R, 1, B, C)
         own = soft_cross_entropy(z.squeeze(1), p[replica, i])

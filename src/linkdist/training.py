@@ -115,7 +115,7 @@ def loop_on_links(
     batch: int = BATCH,
     rate: float = RATE,
     average: Average[ForkedMLP] | None = None,
-    hide: bool = False,
+    hide: float = 0.0,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
     check_names("method", [method], METHODS)
@@ -130,9 +130,9 @@ def loss_on_links(
     views: Sequence[View],
     by: Coefficients,
     method: str,
-    hide: bool = False,
+    hide: float = 0.0,
 ) -> Loss:
-    """The loss of a batch of edges, as `Loop` wants it; `hide` hides half of many features."""
+    """The loss of a batch of edges, as `Loop` wants it; hides a share of many features."""
     device = inputs.device
     edges = padded([view.edges for view in views], device)  # (R, e, 2)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
@@ -144,9 +144,9 @@ def loss_on_links(
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
-        words = hiding_words(inputs.d) if hide else 0
+        words = hiding_words(inputs.d, hide)
         bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
-        kept = kept_features(numbers[:, B:], inputs.d) if words else None
+        kept = kept_features(numbers[:, B:], inputs.d, hide) if words else None
         rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
         if sides == 3:
             k = nodes.gather(1, numbers[:, :B].remainder(count))  # (R, B)

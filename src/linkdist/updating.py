@@ -93,7 +93,7 @@ def update(
         z, s = logits(network, inputs)
         around = Neighbours([whole.edges], whole.n, device)
         p = targets(z, s, around, model.alpha, views)
-        loop = loop_on_targets(network, inputs, views, seeds, p, RATE, average)
+        loop = loop_on_targets(network, inputs, views, seeds, p, average)
     else:
         loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE, average=average)
     total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
