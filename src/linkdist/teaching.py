@@ -36,8 +36,8 @@ from linkdist.training import Loop, Loss, padded
 
 HIDE = 0.7
 """The share of many features that a step hides."""
-BATCH = 256
 RATE = 0.003
+"""Adam's learning rate for a student."""
 
 
 def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequence[View]) -> Tensor:
@@ -105,7 +105,7 @@ def loop_on_targets(
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
-    return Loop(network, loss, lengths, seeds, BATCH, RATE, average, epochs)
+    return Loop(network, loss, lengths, seeds, rate=RATE, average=average, epochs=epochs)
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
