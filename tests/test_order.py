@@ -32,7 +32,7 @@ ORDER = [
     *("coefficients", "objective", "draws", "adam", "averaging", "training", "checkpoints"),
     *("neighbours", "inference", "scoring", "teaching", "stages", "fitting"),
     *("links", "memory", "updating"),
-    *("classifier", "card", "directories", "storage", "export", "workflow"),
+    *("classifier", "card", "directories", "header", "storage", "export", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("console", "cli"),

@@ -21,7 +21,8 @@ import pytest
 import torch
 
 from linkdist import export, from_features, with_links, workflow
-from linkdist.storage import FILES, FORMAT, Saved, load, save
+from linkdist.header import FILES, FORMAT
+from linkdist.storage import Saved, load, save
 from linkdist.workflow import Options, Tables, Watcher
 
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"

@@ -1,15 +1,15 @@
 """Train on a graph's links, keep an MLP."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from linkdist.datasets import load
-from linkdist.fitting import Fit, fit
-from linkdist.graph import Graph
-from linkdist.inference import Model, from_features, with_links
-from linkdist.splits import Split, View, full_supervised, named_split, observe, semi_supervised
 
 if TYPE_CHECKING:
     from linkdist.classifier import LinkDistClassifier
+    from linkdist.datasets import load
+    from linkdist.fitting import Fit, fit
+    from linkdist.graph import Graph
+    from linkdist.inference import Model, from_features, with_links
+    from linkdist.splits import Split, View, full_supervised, named_split, observe, semi_supervised
 
 __version__ = "0.1.0"
 
@@ -30,11 +30,30 @@ __all__ = [
     "with_links",
 ]
 
+_HOMES = {
+    "classifier": ("LinkDistClassifier",),
+    "datasets": ("load",),
+    "fitting": ("Fit", "fit"),
+    "graph": ("Graph",),
+    "inference": ("Model", "from_features", "with_links"),
+    "splits": (
+        "Split",
+        "View",
+        "full_supervised",
+        "named_split",
+        "observe",
+        "semi_supervised",
+    ),
+}
+
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    # scikit-learn takes a second to import, and only the classifier needs it.
-    if name == "LinkDistClassifier":
-        from linkdist.classifier import LinkDistClassifier
-
-        return LinkDistClassifier
+    # PyTorch and scikit-learn take seconds to import, and a service needs neither.
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"linkdist.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -118,6 +119,18 @@ def export_onnx(
     ...     export_onnx(Saved(model), f"{folder}/model.onnx") < 1e-4
     True
     """
+    content, difference = onnx_file(saved, with_neighbour_head, raw, rows)
+    replace_bytes(Path(path), content)
+    return difference
+
+
+def onnx_file(
+    saved: Saved,
+    with_neighbour_head: bool = False,
+    raw: bool | None = None,
+    rows: FeatureMatrix | pa.RecordBatch | None = None,
+) -> tuple[bytes, float]:
+    """The content of that file, and the difference; parameters as in `export_onnx`."""
     onnx, runtime = _need("onnx"), _need("onnxruntime")
     obstacles = _obstacles(saved.encoders)
     if raw and obstacles:
@@ -136,8 +149,28 @@ def export_onnx(
             f"more than {TOLERANCE:g}, so it is not left behind. Try raw=False; if that differs, "
             "too, this is a fault of LinkDist."
         )
-    replace_bytes(Path(path), content)
-    return difference
+    return content, difference
+
+
+def with_onnx(saved: Saved) -> Saved:
+    """The same with its ONNX file for a service, where the extra `onnx` is installed.
+
+    A model is trained on machines that will never serve it, so this is nothing to fail for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linkdist.inference import Model
+    >>> from linkdist.network import ForkedMLP
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> len(with_onnx(Saved(model)).onnx) > 1000
+    True
+    """
+    try:
+        content, _ = onnx_file(saved, with_neighbour_head=True, raw=False)
+    except OptionError:  # not installed, or too large for ONNX
+        return replace(saved, onnx=None)
+    return replace(saved, onnx=content)
 
 
 def _need(name: str) -> Untyped:

@@ -3,24 +3,23 @@
     model.json             format, sizes, classes, α, columns, what training was; digests
     weights.safetensors    the weights of R replicas, under their names in the network
     rehearsal.safetensors  a sample of old links for an update, where one was kept
+    model.onnx             the same network for a service, where one was made
     README.md, curve.svg   the same for people
 
 Nothing in it is a pickle. A directory is replaced whole: a process killed while it saves leaves
-the old model or the new one. Loading believes no file: `model.json` must be of a format that this
-program knows, the other files must have the SHA-256 digests that it names, and their tensors the
-names, shapes and types of the network that it describes.
+the old model or the new one. Loading believes no file: `linkdist.header` checks what the directory
+says of itself, and the tensors must have the names, shapes and types of the network described.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -28,19 +27,26 @@ import torch
 from torch import Tensor
 
 from linkdist.card import card, curve
-from linkdist.directories import read_directory, replace_directory
+from linkdist.directories import replace_directory
 from linkdist.encoders import Encoders
-from linkdist.errors import LinkDistError, ModelError, OptionError
+from linkdist.errors import ModelError, OptionError
+from linkdist.header import (
+    AGAIN,
+    CARD,
+    CURVE,
+    FILES,
+    FORMAT,
+    HEADER,
+    ONNX,
+    REHEARSAL,
+    WEIGHTS,
+    Shape,
+    digest_of,
+    read_header,
+    some,
+)
 from linkdist.inference import Model
 from linkdist.network import ForkedMLP
-
-FORMAT = 1
-
-HEADER, WEIGHTS, REHEARSAL = "model.json", "weights.safetensors", "rehearsal.safetensors"
-FILES = (HEADER, WEIGHTS, REHEARSAL, "README.md", "curve.svg")
-
-OTHER = "Name one that a model was saved to."
-AGAIN = "Copy the directory again from where it was trained, or train again."
 
 
 @dataclass(frozen=True)
@@ -57,21 +63,15 @@ class Saved:
         What training was, as plain JSON; `linkdist.card` tells of it.
     rehearsal : mapping of str to tensor, optional
         A sample of old links, for an update that shall not forget them.
+    onnx : bytes, optional
+        The network as an ONNX file of features with the neighbour head, for a service.
     """
 
     model: Model
     encoders: Encoders | None = None
     about: dict[str, Any] = field(default_factory=dict)
     rehearsal: Mapping[str, Tensor] | None = None
-
-
-class Shape(NamedTuple):
-    """The sizes of a network."""
-
-    replicas: int
-    features: int
-    hidden: int
-    classes: int
+    onnx: bytes | None = None
 
 
 def save(directory: Path | str, saved: Saved) -> None:
@@ -103,6 +103,8 @@ def save(directory: Path | str, saved: Saved) -> None:
     files = {WEIGHTS: _pack(saved.model.network.state_dict())}
     if saved.rehearsal is not None:
         files[REHEARSAL] = _pack(saved.rehearsal)
+    if saved.onnx is not None:
+        files[ONNX] = saved.onnx
     columns = None if saved.encoders is None else saved.encoders.state()
     header = {
         "format": FORMAT,
@@ -112,13 +114,13 @@ def save(directory: Path | str, saved: Saved) -> None:
         "alpha": saved.model.alpha.tolist(),
         "columns": columns,
         "about": _plain(saved.about),
-        "digests": {name: _digest(content) for name, content in files.items()},
+        "digests": {name: digest_of(content) for name, content in files.items()},
     }
     files[HEADER] = _write_header(header)
     text = card(target.name, saved.about, saved.model.classes, columns)
-    files["README.md"] = text.encode("utf-8", "replace")
+    files[CARD] = text.encode("utf-8", "replace")
     if picture := curve(saved.about.get("curve") or []):
-        files["curve.svg"] = picture.encode()
+        files[CURVE] = picture.encode()
     replace_directory(target, files)
 
 
@@ -138,7 +140,7 @@ def check_target(directory: Path | str) -> None:
         raise OptionError(f"{target} cannot be read: {error.strerror}. Name another.") from error
     foreign = sorted(names.difference(FILES))
     if names and (foreign or HEADER not in names):
-        found = f"holds {_some(foreign)}" if foreign else f"has files but no {HEADER}"
+        found = f"holds {some(foreign)}" if foreign else f"has files but no {HEADER}"
         raise OptionError(
             f"{target} {found}; only an empty directory or a model is replaced. "
             "Name another directory, or empty this one."
@@ -165,23 +167,13 @@ def load(directory: Path | str) -> Saved:
     linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
     """
     target = Path(directory).resolve()
-    files = _read(target)
-    header = _read_header(target, files[HEADER])
-    try:
-        digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
-        shape = Shape(**header["shape"])
-        classes = tuple(str(name) for name in header["classes"])
-        alpha = torch.tensor(header["alpha"], dtype=torch.float32)
-        columns, about = header["columns"], dict(header["about"])
-        encoders = None if columns is None else Encoders.from_state(columns)
-    except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
-    _check_shape(target, shape, classes, alpha, encoders)
-    _check_files(target, digests, files)
-    network = _network(target, shape, _unpack(target, WEIGHTS, files))
-    rehearsal = _unpack(target, REHEARSAL, files) if REHEARSAL in digests else None
-    return Saved(Model(network, alpha, classes), encoders, about, rehearsal)
+    header = read_header(target)
+    network = _network(target, header.shape, _unpack(target, WEIGHTS, header.files))
+    rehearsal = None
+    if REHEARSAL in header.files:
+        rehearsal = _unpack(target, REHEARSAL, header.files)
+    model = Model(network, torch.from_numpy(header.alpha), header.classes)
+    return Saved(model, header.encoders, header.about, rehearsal, header.files.get(ONNX))
 
 
 def _shape(model: Model) -> Shape:
@@ -194,10 +186,6 @@ def _pack(tensors: Mapping[str, Tensor]) -> bytes:
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     )
     return content
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
@@ -213,66 +201,6 @@ def _write_header(header: Mapping[str, Any]) -> bytes:
     """JSON with a line a key."""
     lines = (f'"{key}": {json.dumps(value, allow_nan=False)}' for key, value in header.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def _read(target: Path) -> dict[str, bytes]:
-    try:
-        files = read_directory(target, (HEADER, WEIGHTS, REHEARSAL))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelError(f"there is no directory {target}. {OTHER}") from error
-    except OSError as error:
-        raise ModelError(f"{target} cannot be read: {error.strerror}.") from error
-    if HEADER not in files:
-        raise ModelError(f"{target} has no {HEADER}, so it is no model. {OTHER}")
-    return files
-
-
-def _read_header(target: Path, text: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(text)
-        number = header["format"]
-    except (ValueError, RecursionError, LookupError, TypeError) as error:
-        raise ModelError(f"{target / HEADER} is no model's header, or cut off. {AGAIN}") from error
-    if not isinstance(number, int) or number != FORMAT:
-        writer = header.get("program", "of another version")
-        raise ModelError(
-            f"{target} has format {number!r}, written by linkdist {writer}; this is linkdist "
-            f"{version('linkdist')}, which reads format {FORMAT}. Upgrade it: "
-            "pip install --upgrade linkdist."
-        )
-    checked: dict[str, Any] = header
-    return checked
-
-
-def _check_shape(
-    target: Path, shape: Shape, classes: tuple[str, ...], alpha: Tensor, encoders: Encoders | None
-) -> None:
-    problems = [
-        f"{name} is {value!r}, not a number of 1 or more"
-        for name, value in shape._asdict().items()
-        if not (type(value) is int and 0 < value < 2**31)
-    ]
-    if len(classes) != shape.classes:
-        problems.append(f"there are {len(classes)} names for {shape.classes} classes")
-    if tuple(alpha.shape) != (shape.replicas,):
-        problems.append(f"alpha has shape {tuple(alpha.shape)} for {shape.replicas} replicas")
-    if not alpha.isfinite().all():
-        problems.append(f"alpha is {alpha.tolist()}")
-    if encoders is not None and encoders.d != shape.features:
-        problems.append(f"the columns make {encoders.d} features, not {shape.features}")
-    if problems:
-        raise ModelError(f"{target / HEADER} was changed: {'; '.join(problems)}. {AGAIN}")
-
-
-def _check_files(target: Path, digests: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    problems = []
-    for name in sorted({WEIGHTS, *digests}):
-        if name not in files:
-            problems.append(f"{name} is missing")
-        elif _digest(files[name]) != digests.get(name):
-            problems.append(f"{name} is not the file that was saved: its SHA-256 is another")
-    if problems:
-        raise ModelError(f"{target} was damaged or changed: {'; '.join(problems)}. {AGAIN}")
 
 
 def _unpack(target: Path, name: str, files: Mapping[str, bytes]) -> dict[str, Tensor]:
@@ -301,15 +229,10 @@ def _network(target: Path, shape: Shape, tensors: dict[str, Tensor]) -> ForkedML
             for name in wrong
         ]
         where = target / WEIGHTS
-        raise ModelError(f"{where} is not of this network: {_some(words, '; ')}. {AGAIN}")
+        raise ModelError(f"{where} is not of this network: {some(words, '; ')}. {AGAIN}")
     network.load_state_dict(tensors, assign=True)
     return network
 
 
 def _kind(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
-
-
-def _some(words: list[str], between: str = ", ") -> str:
-    shown = between.join(words[:5])
-    return shown if len(words) <= 5 else f"{shown}{between}and {len(words) - 5} more"

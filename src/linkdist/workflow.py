@@ -24,7 +24,7 @@ from linkdist.checkpoints import Checkpoint
 from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.export import export_onnx
+from linkdist.export import export_onnx, with_onnx
 from linkdist.fitting import Fit, check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
 from linkdist.inference import Model, from_features, logits, message_passing
@@ -166,7 +166,7 @@ def train(
         **_scores(graph, splits, result),
     }
     memory = remember(graph, splits, options.seed)
-    saved = Saved(result.model, nodes.encoders, about, pack(memory))
+    saved = with_onnx(Saved(result.model, nodes.encoders, about, pack(memory)))
     save(out, saved)
     checkpoint.remove()
     return saved
@@ -266,7 +266,7 @@ def update(
     )
     added = {"nodes": graph.n, **_counts(graph), "links": str(report)}
     about = {**saved.about, "updates": [*saved.about.get("updates", []), added]}
-    new = Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory))
+    new = with_onnx(Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
     save(out, new)
     return new
 
