@@ -35,7 +35,10 @@ ORDER = [
     *("classifier", "card", "directories", "header", "storage", "export", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
-    *("console", "cli"),
+    *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.metrics"),
+    *("serve.batching", "serve.current", "serve.files", "serve.described", "serve.documents"),
+    *("serve.guard", "serve.app", "serve.command"),
+    *("console", "cli", "entry"),
 ]
 """A module imports only from modules above it; a new one gets its place here."""
 
@@ -70,7 +73,7 @@ def imported(text: str, name: str, known: set[str]) -> set[str]:
 
 def own_modules():
     """The modules that hold code: not the packages' own files."""
-    return {name for name in modules() if name.rpartition(".")[2] != "__init__"}
+    return {name for name in modules() if not name.rpartition(".")[2].startswith("__")}
 
 
 def packages():

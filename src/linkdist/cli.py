@@ -26,6 +26,7 @@ from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scoring import Best
+from linkdist.serve.command import serve
 from linkdist.splits import HELD_OUT, PROTOCOLS, SETTINGS
 from linkdist.storage import load
 from linkdist.training import find_device
@@ -289,6 +290,9 @@ def export(
         saved, file, with_neighbour_head=with_neighbour_head, rows=rows
     )
     note(f"{file}: largest difference to the model on {count} rows {difference:.2g}")
+
+
+app.command()(serve)
 
 
 def _train_named(

@@ -64,6 +64,8 @@ class Header:
         What training was, as plain JSON.
     files : mapping of str to bytes
         Those of `BINARY` that are there, digests checked.
+    version : str
+        The beginning of the account's own digest: two models that differ have two.
     """
 
     shape: Shape
@@ -72,6 +74,7 @@ class Header:
     encoders: Encoders | None
     about: dict[str, Any]
     files: Mapping[str, bytes]
+    version: str
 
 
 def read_header(directory: Path | str) -> Header:
@@ -90,7 +93,8 @@ def read_header(directory: Path | str) -> Header:
     """
     target = Path(directory).resolve()
     files = _read(target)
-    header = _parse(target, files.pop(HEADER))
+    account = files.pop(HEADER)
+    header = _parse(target, account)
     try:
         digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
         shape = Shape(**header["shape"])
@@ -104,7 +108,7 @@ def read_header(directory: Path | str) -> Header:
     _check_shape(target, shape, classes, alpha, encoders)
     _check_files(target, digests, files)
     known = {name: content for name, content in files.items() if name in digests}
-    return Header(shape, classes, alpha, encoders, about, known)
+    return Header(shape, classes, alpha, encoders, about, known, digest_of(account)[:12])
 
 
 def digest_of(content: bytes) -> str:

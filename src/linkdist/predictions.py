@@ -24,6 +24,36 @@ GROUP = 1 << 14
 """Rows that are written at once: larger groups would suit readers, but cost memory here."""
 
 
+def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]) -> pa.Schema:
+    """Ids, `label`, `confidence` and `p_<class>` for each class, as columns.
+
+    Raises
+    ------
+    TableError
+        If the ids' name is one of the others.
+
+    Examples
+    --------
+    >>> prediction_schema("paper", pa.int64(), ["art", "math"]).names
+    ['paper', 'label', 'confidence', 'p_art', 'p_math']
+    """
+    added = ["label", "confidence", *(f"p_{name}" for name in classes)]
+    if id_name in added:
+        advice = f"Rename the column of ids; {', '.join(added)} are the predictions'."
+        raise TableError(f"{id_name!r} cannot name ids beside predictions. {advice}")
+    types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
+    return pa.schema(list(zip([id_name, *added], types, strict=True)))
+
+
+def prediction_batch(
+    ids: pa.Array, p: npt.NDArray[np.float32], schema: pa.Schema, classes: pa.Array
+) -> pa.RecordBatch:
+    """Ids (n,) and probabilities (n, C) as rows of that schema."""
+    label = classes.take(pa.array(p.argmax(axis=1)))
+    columns = [ids.cast(schema.types[0]), label, p.max(axis=1), *p.T]
+    return pa.record_batch(columns, schema=schema)
+
+
 class PredictionWriter:
     """A table of predictions that is there whole or not at all.
 
@@ -58,15 +88,10 @@ class PredictionWriter:
     ) -> None:
         self.path = Path(path)
         self._classes = pa.array(classes, pa.string())
-        added = ["label", "confidence", *(f"p_{name}" for name in classes)]
-        if id_name in added:
-            advice = f"Rename the column of ids; {', '.join(added)} are the predictions'."
-            raise TableError(f"{id_name!r} cannot name ids beside predictions. {advice}")
         if self.path.suffix.lower() not in SUFFIXES:
             advice = f"Name it {', '.join(SUFFIXES)}."
             raise TableError(f"{self.path}: its ending says no kind of table. {advice}")
-        types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
-        self._schema = pa.schema(list(zip([id_name, *added], types, strict=True)))
+        self._schema = prediction_schema(id_name, id_type, classes)
         self._waiting: list[pa.RecordBatch] = []
         self._aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
 
@@ -96,10 +121,8 @@ class PredictionWriter:
         if p.shape != (len(ids), len(self._classes)):
             shape = (len(ids), len(self._classes))
             raise TableError(f"probabilities must have shape {shape}; found {p.shape}.")
-        label = self._classes.take(pa.array(p.argmax(axis=1)))
         with self._written():
-            columns = [ids.cast(self._schema.types[0]), label, p.max(axis=1), *p.T]
-            self._waiting.append(pa.record_batch(columns, schema=self._schema))
+            self._waiting.append(prediction_batch(ids, p, self._schema, self._classes))
             if sum(map(len, self._waiting)) >= GROUP:
                 self._write()
 

@@ -1,0 +1,1 @@
+"""The HTTP service: ONNX Runtime behind FastAPI, and a page for people."""
