@@ -1,10 +1,11 @@
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from linkdist import Graph, cli
+from linkdist import Graph, cli, workflow
 
 # The same examples each time; `pytest --hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True)
@@ -34,3 +35,18 @@ def command(monkeypatch, capsys):
         return end.value.code or 0, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture(scope="session")
+def papers():
+    """The example tables."""
+    return Path(__file__).parent.parent / "examples" / "papers"
+
+
+@pytest.fixture(scope="session")
+def papers_model(papers, tmp_path_factory):
+    """A model directory that was trained on them, for all tests to read and none to change."""
+    out = tmp_path_factory.mktemp("models") / "papers-model"
+    tables = workflow.Tables(papers / "nodes.csv", papers / "links.csv", "paper", "field")
+    workflow.train(tables, out, workflow.Options(epochs=3, device="cpu"))
+    return out

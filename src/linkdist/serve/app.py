@@ -21,6 +21,7 @@ from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -114,6 +115,12 @@ def _answer_refusals(app: FastAPI) -> None:
     async def refused(request: Request, error: RefusedError) -> Response:
         busy = {"Retry-After": "1"} if error.status == 503 else None
         return JSONResponse(error.body(), error.status, headers=busy)
+
+    @app.exception_handler(RequestValidationError)
+    async def misses_something(request: Request, error: RequestValidationError) -> Response:
+        found = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+        body = RefusedError(422, f"the address must have all of its parameters; {found}.").body()
+        return JSONResponse(body, 422)
 
     @app.exception_handler(HTTPException)
     async def not_there(request: Request, error: HTTPException) -> Response:

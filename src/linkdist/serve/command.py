@@ -38,10 +38,10 @@ def serve(
     read_header(model)
     settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
     _check_token(settings)
-    if not (settings.token_file or _is_loopback(host)):
-        _say("no token is set, and the service can be reached from other machines.")
     settings.publish()
     with _listening(host, port) as listening:
+        if not (settings.token_file or _is_loopback(host)):
+            _say("no token is set, and other machines can reach this service: see --token-file.")
         shown = f"[{host}]" if ":" in host else host
         _say(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}")
         _run(listening, workers)
@@ -108,7 +108,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _say(text: str) -> None:
-    print(f"{text}", file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
