@@ -122,7 +122,8 @@ async function start() {
     const model = await ask("/v1/model");
     showHeader(model);
     makeForm(model);
-    makeTable(model);
+    if (model.columns) makeTable(model);
+    show(at("tables"), model.columns !== null);
     showAbout(model);
     show(at("app"));
   } catch (error) {
@@ -215,7 +216,7 @@ const KINDS = {
   },
   text: {
     input: () => make("textarea", { rows: 2 }),
-    hint: () => "Words",
+    hint: () => "Text",
     note: () => "",
     read: (input) => input.value.trim() || null,
   },
@@ -484,10 +485,10 @@ function makeTable(model) {
 }
 
 function tableHint({ columns, id, limits }) {
-  const names = (columns ?? []).map((column) => column.name);
-  const needed = names.length > 8 ? `the model’s ${names.length} columns` : listed(names, "and");
-  const kept = id ? ` The ids in ${id} are kept.` : "";
-  return `It needs ${needed}.${kept} Up to ${bytes(limits.file_bytes)}.`;
+  const names = columns.map((column) => column.name);
+  const needed = names.length > 8 ? [`the model’s ${names.length} columns`] : names;
+  const all = listed(id ? [`${id} (the id)`, ...needed] : needed, "and");
+  return `With ${all}. Up to ${bytes(limits.file_bytes)}.`;
 }
 
 function whyUnfit({ name, size }, limits) {
@@ -674,13 +675,15 @@ function countBars(entries) {
 function showAbout({ card, data, training, replicas, has_curve: hasCurve, has_report: hasReport }) {
   if (hasCurve) {
     const told = card?.match(/!\[((?:\\.|[^\]\\])*)\]\(curve\.svg\)/)?.[1].replace(/\\(.)/g, "$1");
-    at("curve").alt = told ?? "Held-out accuracy by epoch.";
-    at("curve").src = "/v1/model/curve.svg";
+    at("curve-image").alt = told ?? "Held-out accuracy by epoch.";
+    at("curve-image").src = "/v1/model/curve.svg";
     show(at("curve"));
   }
+  const hasGroups = showGroups(data);
   const hasTraining = showPairs("training", replicas > 1 ? { ...training, replicas } : training);
   const hasData = showPairs("data", data);
-  show(at("facts"), hasCurve || hasTraining || hasData);
+  show(at("drawn"), hasCurve || hasGroups);
+  show(at("facts"), hasCurve || hasGroups || hasTraining || hasData);
   show(at("report"), hasReport);
   if (card) {
     at("card-text").append(...markdown(card));
@@ -688,22 +691,26 @@ function showAbout({ card, data, training, replicas, has_curve: hasCurve, has_re
   }
 }
 
-/** Numbers and words as pairs, a group of counts as bars; whether there were any. */
+/** Groups of counts, such as how many nodes had each label, as bars; whether there were any. */
+function showGroups(values) {
+  const groups = Object.entries(values).filter(([, value]) => value && typeof value === "object");
+  for (const [key, group] of groups) {
+    at("groups").append(make("h3", {}, titled(key)), ...countBars(Object.entries(group)));
+  }
+  return groups.length > 0;
+}
+
+/** Numbers and words as pairs; whether there were any. */
 function showPairs(id, values) {
-  const entries = Object.entries(values).filter(([, value]) => value !== null);
-  const pairs = entries.filter(([, value]) => typeof value !== "object");
-  const groups = entries.filter(([, value]) => typeof value === "object");
   const list = make("dl", { className: "pairs" });
-  for (const [key, value] of pairs) {
+  for (const [key, value] of Object.entries(values)) {
+    if (value === null || typeof value === "object") continue;
     const words = typeof value === "number" ? whole(value) : String(value);
     list.append(make("dt", {}, titled(key)), make("dd", { className: "number" }, words));
   }
   at(id).append(list);
-  for (const [key, group] of groups) {
-    at(id).append(make("h4", {}, titled(key)), ...countBars(Object.entries(group)));
-  }
-  show(at(id), entries.length > 0);
-  return entries.length > 0;
+  show(at(id), list.childElementCount > 0);
+  return list.childElementCount > 0;
 }
 
 /** Markdown's headings, paragraphs, lists, tables and code as elements; all else stays text. */
@@ -727,9 +734,11 @@ function markdown(text) {
       blocks.push(markdownTable(take(/^\|/)));
     } else if (/^(-|\d+\.) /.test(lines[0])) {
       blocks.push(markdownList(take(/^(-|\d+\.) |^\s+\S/)));
-    } else {
-      const words = [lines.shift(), ...take(/^(?!```|# |\||- )\s*\S/)].join(" ");
+    } else if (lines[0].trim()) {
+      const words = [lines.shift(), ...take(/^(?!```|#{1,6} |\||- )\s*\S/)].join(" ");
       blocks.push(make("p", {}, ...inline(words)));
+    } else {
+      lines.shift();
     }
   }
   return blocks.filter((block) => block.textContent.trim());
