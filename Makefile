@@ -1,5 +1,6 @@
 # make demo    train on the embedded digits, print a table, write demo/report.html
 # make test    lint, then the tests that need no GPU, no raw files and little time
+# make docs    the documentation as a site: site/index.html
 # make lint    ruff and mypy
 # make bench   measure: training, prediction, growth, the whole paper; benchmarks/results
 # make clean   remove what these made; .venv stays
@@ -15,7 +16,7 @@ READY := .venv/.ready
 demo test: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test lint bench clean
+.PHONY: demo test docs lint bench clean
 
 demo: $(READY)
 	$(BIN)/linkdist reproduce --datasets digits --settings transductive --runs 1 --seed $(SEED) \
@@ -24,6 +25,12 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/pytest
+
+# Material for MkDocs prints a notice about MkDocs 2, which pyproject.toml does not ask for.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+	@echo "Open site/index.html in a browser."
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -38,7 +45,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/paper.py
 
 clean:
-	rm -rf demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf demo site build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

@@ -1,0 +1,94 @@
+"""docs/serving.md says what is so: its requests, sent to the service, get its answers.
+
+Oracle: the page. A model of one epoch knows less than the page's, so labels and numbers differ;
+names, modes and refusals do not.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from linkdist.serve.settings import Settings
+from linkdist.workflow import Options, Tables, train
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/serving.md").read_text()
+PAPERS = ROOT / "examples/papers"
+PROGRAM = "from linkdist.entry import main; main()"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Where 'linkdist serve' answers; it ends at SIGTERM."""
+    model = tmp_path_factory.mktemp("serving") / "papers-model"
+    tables = Tables(PAPERS / "nodes.csv", PAPERS / "links.csv", "paper", "field")
+    train(tables, model, Options(epochs=1))
+    command = [sys.executable, "-c", PROGRAM, "serve", str(model), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            yield re.search(r"http://\S+", service.stderr.readline())[0]
+        finally:
+            service.send_signal(signal.SIGTERM)
+            service.communicate(timeout=60)
+
+
+def asked(address, body, kind="application/json"):
+    request = Request(address, body, {"Content-Type": kind})
+    try:
+        with urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def shape(value):
+    """The names in an answer, without what differs from model to model."""
+    if isinstance(value, dict):
+        return {name: part if name == "mode" else shape(part) for name, part in value.items()}
+    return [shape(part) for part in value] if isinstance(value, list) else type(value).__name__
+
+
+def examples():
+    blocks = re.findall(r"```json\n(.*?)```", PAGE, flags=re.S)
+    return list(zip(blocks[::2], map(json.loads, blocks[1::2]), strict=True))
+
+
+@pytest.mark.parametrize(("sent", "shown"), examples())
+def test_a_request_gets_the_answer_that_the_page_shows(address, sent, shown):
+    status, text = asked(f"{address}/v1/predict", sent.encode())
+    found = json.loads(text)
+    if "error" in shown:
+        assert (status, found) == (422, shown)
+    else:
+        assert (status, shape(found)) == (200, shape(shown))
+
+
+def test_a_file_gets_a_table(address):
+    (path,) = re.findall(r"127\.0\.0\.1:8000(/v1/predict/table\S+?)'", PAGE)
+    file = (PAPERS / "new_nodes.csv").read_bytes()
+    status, text = asked(address + path, file, "application/octet-stream")
+    head, *rows = text.splitlines()
+    assert (status, len(rows)) == (200, len(file.splitlines()) - 1)
+    assert head.replace('"', "").split(",")[:3] == ["paper", "label", "confidence"]
+
+
+def test_the_addresses_are_there(address):
+    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/model"):
+        assert f"`{path}`" in PAGE or path in ("/", "/v1/model")
+        with urlopen(address + path, timeout=60) as answer:
+            assert answer.status == 200
+
+
+def test_the_limits_are_those_of_the_service():
+    limits = Settings("")
+    told = re.findall(r"^\| (?:rows and|bytes of|seconds for).*\| (.*) \|$", PAGE, flags=re.M)
+    sizes = [f"{size >> 20} MiB" for size in (limits.body_bytes, limits.file_bytes)]
+    assert told == [f"{limits.rows:,}", *sizes, f"{limits.seconds:g}"]
