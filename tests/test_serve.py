@@ -364,7 +364,7 @@ def test_a_table_tells_how_far_it_is(client, papers):
     ("name", "content", "status", "words"),
     [
         ("x.csv", b"", 422, "x.csv is empty"),
-        ("x.csv", b"paper,year\n1,2\n", 422, "unknown column 'title', 'venue'"),
+        ("x.csv", b"paper,year\n1,2\n", 422, "lacks 'title', 'venue' and has 'paper'"),
         ("x.csv", b"paper,title,venue,year\n1,a,b,old\n", 422, "row 1 has 'old'"),
         ("x.csv", b"paper,title,venue,year\n", 422, "has no rows"),
         ("x.parquet", b"PAR1 not really", 422, "x.parquet"),

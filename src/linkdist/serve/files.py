@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -63,9 +63,22 @@ class Predicted:
                 422, "the model knows no columns, so it reads no tables. Post rows of numbers."
             )
         try:
-            self.total = open_table(path).rows
+            table = open_table(path)
         except TableError as error:
             raise self._refused(error) from error
+        self.total = table.rows
+        self._check_columns(engine.header.encoders.names, table.schema.names)
+
+    def _check_columns(self, needed: Sequence[str], there: Sequence[str]) -> None:
+        missing = [name for name in (self.column, *needed) if name not in there]
+        if missing:
+            lacks, has = (", ".join(map(repr, names)) for names in (missing, there))
+            rule = f"{self.name} must have all columns that the model reads, and the ids"
+            raise RefusedError(
+                422,
+                f"{rule}; it lacks {lacks} and has {has}.",
+                {name: f"{self.name} has no column {name!r}." for name in missing},
+            )
 
     def pieces(self) -> Iterator[tuple[int, str]]:
         """How many rows a piece has, and its text; the first begins with the header."""
