@@ -171,8 +171,7 @@ def rates(folder, rows):
 def swap(folder, rows, minutes, every=20, rate=400):
     """Load while models change; the curve of memory and p99."""
     name = "papers"
-    one, other = load_model(folder / name), load_model(folder / name)
-    other = Saved(other.model, other.encoders, {**other.about, "turn": 1}, onnx=other.onnx)
+    one = load_model(folder / name)
     series, versions = [], set()
     with Service(folder / name) as service:
         service.ask(body_of(rows[name][:1]))
