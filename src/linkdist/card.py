@@ -14,10 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
+from linkdist.drawing import round_step
+
 About: TypeAlias = Mapping[str, Any]
 
 LARGEST_CONFUSION = 20
 """From more classes than these a table of all pairs is no longer looked at."""
+
+STALE = (
+    "This was measured in training, before the model was updated. An update leaves no report: the "
+    "nodes that it would tell of are not at hand."
+)
 
 LIMITS = """\
 - A node gets one of the classes above, also where it is of none of them.
@@ -41,8 +48,8 @@ def card(
         Of the directory.
     about : mapping
         What training was, as plain JSON. Known are 'id', 'label', 'method', 'setting', 'epochs',
-        'seconds', 'data', 'tally', 'scores', 'curve', 'confusion' and 'versions'; what is missing
-        is left out.
+        'seconds', 'data', 'tally', 'scores', 'curve', 'confusion', 'updates' and 'versions'; what
+        is missing is left out.
     classes : sequence of str
         Their names.
     columns : sequence of mapping, optional
@@ -112,7 +119,8 @@ def _accuracy(about: About) -> str:
     table = _table(["", "accuracy"], [[_text(key), _share(value)] for key, value in rows])
     words = _sentence(_drawable(about.get("curve") or []))
     picture = f"![{_text(words)}](curve.svg)" if words else ""
-    return "\n\n".join(part for part in (table if rows else "", picture) if part)
+    stale = STALE if about.get("updates") else ""
+    return "\n\n".join(part for part in (table if rows else "", picture, stale) if part)
 
 
 def _confusion(counts: Sequence[Sequence[int]] | None, classes: Sequence[str]) -> str:
@@ -253,7 +261,7 @@ class _Scale:
     def __init__(self, lines: Sequence[Sequence[float]]) -> None:
         values = [value for line in lines for value in line]
         low, high = min(values), max(values)
-        self.step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / s <= 4.5)
+        self.step = round_step(high - low, most=4.5, least=0.01)
         self.low = math.floor(low / self.step + 1e-9)
         self.high = max(math.ceil(high / self.step - 1e-9), self.low + 1)
         self.epochs = max(len(line) for line in lines)
@@ -285,8 +293,7 @@ def _axes(scale: _Scale) -> str:
 
 def _round_epochs(epochs: int) -> range:
     """Up to seven round numbers of epochs."""
-    power = 10 ** max(0, math.floor(math.log10(epochs)) - 1)
-    step = next(k * power for k in (1, 2, 5, 10, 20) if epochs / (k * power) <= 7)
+    step = int(round_step(epochs, most=7, least=1))
     return range(step, epochs + 1, step)
 
 

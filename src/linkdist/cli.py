@@ -210,7 +210,7 @@ def train(
         saved = workflow.train(tables, out, options, resume=resume, watcher=stages)
     scores = saved.about.get("scores", {})
     print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
-    note(f"Model: {out}; its README.md says what it is and how to use it.")
+    note(f"Model: {out}; its README.md says how to use it, its report.html what training showed.")
     _write_json(json_file, saved.about)
 
 

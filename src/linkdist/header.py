@@ -30,8 +30,8 @@ WEIGHTS, REHEARSAL, ONNX = BINARY = (
     "rehearsal.safetensors",
     "model.onnx",
 )
-CARD, CURVE = "README.md", "curve.svg"
-FILES = (HEADER, *BINARY, CARD, CURVE)
+CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"
+FILES = (HEADER, *BINARY, CARD, CURVE, REPORT)
 
 OTHER = "Name one that a model was saved to."
 AGAIN = "Copy the directory again from where it was trained, or train again."

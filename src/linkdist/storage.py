@@ -5,6 +5,7 @@
     rehearsal.safetensors  a sample of old links for an update, where one was kept
     model.onnx             the same network for a service, where one was made
     README.md, curve.svg   the same for people
+    report.html            what training showed, for people, where it was on a table
 
 Nothing in it is a pickle. A directory is replaced whole: a process killed while it saves leaves
 the old model or the new one. Loading believes no file: `linkdist.header` checks what the directory
@@ -39,6 +40,7 @@ from linkdist.header import (
     HEADER,
     ONNX,
     REHEARSAL,
+    REPORT,
     WEIGHTS,
     Shape,
     digest_of,
@@ -65,6 +67,8 @@ class Saved:
         A sample of old links, for an update that shall not forget them.
     onnx : bytes, optional
         The network as an ONNX file of features with the neighbour head, for a service.
+    report : str, optional
+        A web page for people; it is written and not read back.
     """
 
     model: Model
@@ -72,6 +76,7 @@ class Saved:
     about: dict[str, Any] = field(default_factory=dict)
     rehearsal: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
+    report: str | None = None
 
 
 def save(directory: Path | str, saved: Saved) -> None:
@@ -121,6 +126,8 @@ def save(directory: Path | str, saved: Saved) -> None:
     files[CARD] = text.encode("utf-8", "replace")
     if picture := curve(saved.about.get("curve") or []):
         files[CURVE] = picture.encode()
+    if saved.report is not None:
+        files[REPORT] = saved.report.encode("utf-8", "replace")
     replace_directory(target, files)
 
 

@@ -25,6 +25,7 @@ from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx, with_onnx
+from linkdist.findings import find
 from linkdist.fitting import Fit, check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
 from linkdist.inference import Model, from_features, logits, message_passing
@@ -35,6 +36,7 @@ from linkdist.neighbours import Neighbours
 from linkdist.predictions import PredictionWriter
 from linkdist.problems import Problems
 from linkdist.readers import LinkReport, Nodes, check_ids, node_batches, read_links, read_nodes
+from linkdist.report import render
 from linkdist.splits import HELD_OUT, Split, held_out
 from linkdist.storage import Saved, check_target, load, save
 from linkdist.tables import open_table
@@ -166,7 +168,10 @@ def train(
         **_scores(graph, splits, result),
     }
     memory = remember(graph, splits, options.seed)
-    saved = with_onnx(Saved(result.model, nodes.encoders, about, pack(memory)))
+    watcher.stage("writing the report")
+    findings = find(graph, splits, result.model, result.history, nodes.ids)
+    page = render(out.resolve().name, findings, about)
+    saved = with_onnx(Saved(result.model, nodes.encoders, about, pack(memory), report=page))
     save(out, saved)
     checkpoint.remove()
     return saved

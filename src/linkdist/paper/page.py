@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
+from linkdist.pages import document, scrolling, tiles
 from linkdist.paper.plot import PLOT_CSS, Lane, strip_plots
 from linkdist.paper.published import is_published_best, published
 from linkdist.paper.records import Record, Run
@@ -67,24 +68,19 @@ def render_html(records: Sequence[Record], run: Run) -> str:
     True
     """
     sections = "".join(_section(table, run) for table in tables(records))
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>LinkDist: the paper’s tables, run again</title><style>{PLOT_CSS}{CSS}</style>"
-        f"</head><body><main>{_header(summarise(records))}{sections}{_forms(records)}</main>"
-        f"<footer>{_made(run)}{_footer(records)}</footer></body></html>\n"
+    return document(
+        "LinkDist: the paper’s tables, run again",
+        PLOT_CSS + CSS,
+        f"{_header(summarise(records))}{sections}{_forms(records)}",
+        f"{_made(run)}{_footer(records)}",
     )
 
 
 def _header(summary: Summary) -> str:
-    items = "".join(
-        f"<div><dt>{name}</dt><dd><b>{value}</b> <span>{words}</span></dd></div>"
-        for name, value, words in _tiles(summary)
-    )
     return (
         '<header><p class="over">LinkDist</p><h1>The paper’s tables, run again</h1>'
         "<p>Test accuracies of this code beside those that the paper published.</p>"
-        f'<dl class="tiles">{items}</dl></header>'
+        f"{tiles(_tiles(summary))}</header>"
     )
 
 
@@ -140,10 +136,10 @@ def _section(table: Table, run: Run) -> str:
 def _grid(table: Table, corner: str, caption: str, grid: Grid) -> str:
     heads = "".join(f'<th scope="col">{escape(dataset)}</th>' for dataset in table.datasets)
     bodies = "".join(_group(name, rows, len(table.datasets)) for name, rows in grid.items())
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="Table: '
-        f'{HEADINGS[table.setting]}"><table><caption><span>{caption}</span></caption>'
-        f'<thead><tr><th scope="col">{corner}</th>{heads}</tr></thead>{bodies}</table></div>'
+    return scrolling(
+        f"Table: {HEADINGS[table.setting]}",
+        f"<table><caption><span>{caption}</span></caption>"
+        f'<thead><tr><th scope="col">{corner}</th>{heads}</tr></thead>{bodies}</table>',
     )
 
 
@@ -210,46 +206,6 @@ def _footer(records: Sequence[Record]) -> str:
 
 
 CSS = """
-:root { color-scheme: light dark; --page: #fcfbf8; --card: #ffffff; --ink: #20242a;
-  --muted: #626871; --line: #e3e0d8; --above: #1f6f94; --below: #b4530a }
-@media (prefers-color-scheme: dark) { :root { --page: #16181b; --card: #1d2024; --ink: #e7e5e0;
-  --muted: #a0a4ab; --line: #33373d; --above: #6bb8e0; --below: #f09a56 } }
-* { box-sizing: border-box }
-body { margin: 0; background: var(--page); color: var(--ink); line-height: 1.55;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif }
-main, footer { max-width: 82rem; margin: 0 auto; padding: 0 clamp(1rem, 4vw, 3rem) }
-header { padding-top: clamp(2rem, 6vw, 4.5rem) }
-h1, h2 { font-family: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif;
-  font-weight: 600; line-height: 1.15; text-wrap: balance }
-h1 { font-size: clamp(2rem, 5vw, 3rem); margin: .2rem 0 .6rem; letter-spacing: -.01em }
-h2 { font-size: clamp(1.4rem, 3vw, 1.8rem); margin: 0 0 .5rem }
-h3 { font-size: 1rem; margin: 2rem 0 0 }
-p { max-width: 46rem; margin: 0 0 .6rem; text-wrap: pretty }
-section { margin-top: 4rem }
-.over { margin: 0; color: var(--muted); font-size: .85rem; letter-spacing: .08em;
-  text-transform: uppercase }
-dl, dd { margin: 0 }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: 1px;
-  margin-top: 2rem; border: 1px solid var(--line); border-radius: 10px; overflow: hidden;
-  background: var(--card) }
-.tiles div { padding: 1rem 1.2rem 1.1rem; box-shadow: 0 0 0 1px var(--line) }
-dt { color: var(--muted); font-size: .85rem }
-.tiles b { display: block; font-size: 1.75rem; font-weight: 600; line-height: 1.3;
-  font-variant-numeric: tabular-nums }
-.tiles span { color: var(--muted); font-size: .85rem; line-height: 1.4; display: block }
-.scroll { overflow-x: auto; margin-top: 1.2rem; border: 1px solid var(--line);
-  border-radius: 10px; background: var(--card) }
-.scroll:focus-visible { outline: 2px solid var(--above); outline-offset: 2px }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-caption { text-align: left; padding: .8rem 1rem; color: var(--muted); font-size: .85rem }
-caption span { display: inline-block; position: sticky; left: 1rem;
-  max-width: min(52rem, 100vw - 5rem) }
-th, td { padding: .5rem .7rem; text-align: right; white-space: nowrap; vertical-align: top }
-thead th { border-block: 1px solid var(--line); font-size: .85rem; font-weight: 600;
-  vertical-align: bottom; white-space: normal }
-th:first-child { text-align: left; position: sticky; left: 0; background: var(--card);
-  padding-left: 1rem; font-weight: 500 }
-tbody tr + tr { border-top: 1px solid var(--line) }
 tbody + tbody { border-top: 2px solid var(--line) }
 .group th { color: var(--muted); font-size: .85rem; padding-block: .8rem .3rem }
 .group span { position: sticky; left: 1rem; font-style: italic }
@@ -263,20 +219,13 @@ td b { font-weight: 700 }
 .above .off, .below .off { color: var(--tone); font-weight: 600 }
 .notes { margin-top: .7rem; color: var(--muted); font-size: .85rem }
 .notes p { margin: 0 }
-footer { margin-top: 4rem; padding-block: 2rem 3rem; color: var(--muted); font-size: .85rem }
 footer h2 { color: var(--ink); font-size: 1.25rem }
 .made { margin: 0 0 1.5rem }
 .made div { display: grid; grid-template-columns: 8rem 1fr; gap: 1rem; padding: .3rem 0;
   border-top: 1px solid var(--line) }
 .made dd { color: var(--ink); overflow-wrap: anywhere }
-@media (max-width: 40rem) { .made div { grid-template-columns: 1fr; gap: 0 }
-  th, td { padding-inline: .55rem } }
-@media print { @page { size: A4 landscape; margin: 12mm } :root { color-scheme: light;
-  --page: #fff; --card: #fff; --ink: #000; --muted: #444; --line: #ccc; --above: #1f6f94;
-  --below: #b4530a } html { font-size: 62% } body { print-color-adjust: exact }
-  main, footer { padding-inline: 0; max-width: none }
-  .scroll { overflow: visible } th:first-child { position: static }
-  section { break-before: page; margin-top: 0 } footer { margin-top: 1rem; padding: 0 }
-  .made, table, .legend { break-inside: avoid }
-  .panels { grid-template-columns: repeat(4, 1fr) } h2, h3, .legend { break-after: avoid } }
+@media (max-width: 40rem) { .made div { grid-template-columns: 1fr; gap: 0 } }
+@media print { @page { size: A4 landscape; margin: 12mm } html { font-size: 62% }
+  section { break-before: page; margin-top: 0 } .made { break-inside: avoid }
+  .panels { grid-template-columns: repeat(4, 1fr) } }
 """

@@ -15,6 +15,7 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
+from linkdist.drawing import drawing, line, round_step
 from linkdist.paper.published import Published, group_of
 
 WIDTH, LEFT, RIGHT, TOP, LANE, GAP, FOOT = 300, 92, 8, 6, 25, 7, 20
@@ -24,19 +25,11 @@ PLOT_CSS = """
   gap: 1.5rem 1.25rem; margin-top: 1rem }
 .panels figure { margin: 0; break-inside: avoid }
 .panels figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .1rem }
-svg { display: block; width: 100%; height: auto; font-family: inherit }
-svg text { fill: var(--muted); font-size: 10.5px }
-svg .name { fill: var(--ink); font-size: 11px; text-anchor: end }
-svg .tick { text-anchor: middle; font-variant-numeric: tabular-nums }
-svg .grid { stroke: var(--line); stroke-width: 1 }
 svg .group { stroke: var(--muted); stroke-width: 1; stroke-dasharray: 1 3; opacity: .7 }
 svg .run { fill: var(--above); fill-opacity: .5 }
 svg .mean { stroke: var(--ink); stroke-width: 1.8; stroke-linecap: round }
 svg .theirs { stroke: var(--below); stroke-width: 1.3; fill: none }
 svg .diamond { fill: var(--page) }
-.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; padding: 0; margin: .5rem 0 0;
-  list-style: none; color: var(--muted); font-size: .85rem }
-.legend li { display: flex; align-items: center; gap: .45rem }
 .legend svg { width: 34px; height: 16px; flex: none }
 """
 
@@ -74,8 +67,7 @@ class Scale(NamedTuple):
 
     def ticks(self) -> list[str]:
         """Return two to seven round accuracies, as they are written."""
-        steps = (0.2, 0.5, 1, 2, 5, 10)
-        step = next((s for s in steps if (self.high - self.low) / s <= 7), 20)
+        step = round_step(self.high - self.low, most=7, least=0.1)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [f"{i * step:.{1 if step < 1 else 0}f}" for i in range(first, last + 1)]
 
@@ -132,13 +124,10 @@ def strip_plot(dataset: str, lanes: Sequence[Lane], uid: str) -> str:
     tops = _tops(lanes)
     bottom = tops[-1] + LANE
     rows = "".join(_lane(lane, top, scale) for lane, top in zip(lanes, tops, strict=True))
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {bottom + FOOT}" role="img" '
-        f'aria-labelledby="{uid}-t {uid}-d">'
-        f'<title id="{uid}-t">Accuracy of every run on {escape(dataset)}</title>'
-        f'<desc id="{uid}-d">{" ".join(_sentence(lane) for lane in lanes)}</desc>'
-        f"{_axis(scale, bottom)}{_separators(tops)}{rows}</svg>"
-    )
+    title = f"Accuracy of every run on {dataset}"
+    told = " ".join(_sentence(lane) for lane in lanes)
+    marks = f"{_axis(scale, bottom)}{_separators(tops)}{rows}"
+    return drawing(WIDTH, bottom + FOOT, uid, title, told, marks)
 
 
 def _legend() -> str:
@@ -165,12 +154,12 @@ def _tops(lanes: Sequence[Lane]) -> list[int]:
 
 def _separators(tops: Sequence[int]) -> str:
     starts = [top for above, top in pairwise(tops) if top - above > LANE]
-    return "".join(_line("group", 0, y, WIDTH, y) for y in (top - GAP / 2 for top in starts))
+    return "".join(line("group", 0, y, WIDTH, y) for y in (top - GAP / 2 for top in starts))
 
 
 def _axis(scale: Scale, bottom: int) -> str:
     return "".join(
-        f"{_line('grid', x, TOP, x, bottom)}"
+        f"{line('grid', x, TOP, x, bottom)}"
         f'<text class="tick" x="{x}" y="{bottom + 14}">{tick}</text>'
         for tick, x in ((tick, scale(float(tick))) for tick in scale.ticks())
     )
@@ -186,18 +175,14 @@ def _lane(lane: Lane, top: int, scale: Scale) -> str:
         low, high = scale(cell.mean - cell.std), scale(cell.mean + cell.std)
         marks.append(_theirs(low, scale(cell.mean), high, theirs))
     name = f'<text class="name" x="{LEFT - 8}" y="{top + 16}">{escape(lane.method)}</text>'
-    return f"<g><title>{_sentence(lane)}</title>{name}{''.join(marks)}</g>"
+    return f"<g><title>{escape(_sentence(lane))}</title>{name}{''.join(marks)}</g>"
 
 
 def _sentence(lane: Lane) -> str:
     theirs = lane.published
     known = f"published {theirs.mean:.2f} ± {theirs.std:.2f}" if theirs else "not published"
     runs = f"{len(lane.scores)} run{'s' * (len(lane.scores) != 1)}"
-    return escape(f"{lane.method}: mean {lane.mean:.2f} of {runs}, {known}.")
-
-
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>'
+    return f"{lane.method}: mean {lane.mean:.2f} of {runs}, {known}."
 
 
 def _dot(x: float, y: float) -> str:
@@ -205,7 +190,7 @@ def _dot(x: float, y: float) -> str:
 
 
 def _mean(x: float, y: float) -> str:
-    return _line("mean", x, y - 6, x, y + 6)
+    return line("mean", x, y - 6, x, y + 6)
 
 
 def _theirs(low: float, x: float, high: float, y: float) -> str:
