@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from linkdist import cli, console
+from linkdist import cli, console, entry
 from linkdist.datasets import DATASETS
 from linkdist.errors import DataError, OptionError
 from linkdist.paper import run
@@ -29,6 +29,7 @@ COMMANDS = {
     "predict": "Predict a table of nodes from features or, with --edges, with links among them.",
     "update": "Bring a model up to date with new nodes and links, without the old ones.",
     "export": "Write a model as ONNX, once it has been found to give the same on real rows.",
+    "serve": "Serve a model over HTTP, with a page for people at /.",
     "reproduce": "Train the asked cells of the paper's tables; killed, it goes on where it was.",
     "report": "Write DIR/report.html, one page that needs no network, and DIR/tables.md.",
 }
@@ -125,7 +126,7 @@ def test_every_option_says_what_it_is_for(command):
 
 def test_the_script_is_installed():
     (script,) = entry_points(group="console_scripts", name="linkdist")
-    assert script.load() is cli.main
+    assert script.load() is entry.main
 
 
 # Data sets.

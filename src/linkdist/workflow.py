@@ -398,7 +398,9 @@ def _scores(graph: Graph, splits: Sequence[Split], result: Fit) -> dict[str, Any
     """Accuracies on held-out nodes, their curve and the confusion from features."""
     if not result.history.chooses:
         return {}
-    best = {mode: result.history.best(mode).validation for mode in ("features", "mean")}
+    best = result.history.best("features")
+    # With links the weights that are kept count, too, not those of another epoch.
+    linked = result.history.curve("mean")[best.epochs - 1, 0, np.arange(len(splits))]
     inputs = make_inputs(graph.features, result.model.alpha.device)
     predicted = logits(result.model.network, inputs)[0].argmax(-1).cpu().numpy()  # (R, n)
     confusion = np.zeros((graph.C, graph.C), dtype=np.int64)
@@ -408,8 +410,8 @@ def _scores(graph: Graph, splits: Sequence[Split], result: Fit) -> dict[str, Any
     return {
         "scores": {
             "held-out nodes": len(splits[0].validation),
-            "accuracy from features": round(float(best["features"].mean()), 4),
-            "accuracy with links": round(float(best["mean"].mean()), 4),
+            "accuracy from features": round(float(best.validation.mean()), 4),
+            "accuracy with links": round(float(linked.mean()), 4),
         },
         "curve": curve.round(4).tolist(),
         "confusion": confusion.tolist(),
