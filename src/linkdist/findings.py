@@ -14,9 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from linkdist.graph import UNKNOWN, Graph, IntArray
@@ -391,6 +388,11 @@ def flatten(h: Array) -> Array:
         return np.zeros((len(h), 2))
     few = len(h) < FEW
     # Several threads would add in an order of their own, and are slower on so few nodes.
+    # scikit-learn takes a second to import, and only a training draws a map.
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(1):
         x = PCA(min(2 if few else WIDTH, *h.shape), svd_solver="full").fit_transform(h)
         plane: Array = np.pad(x[:, :2], [(0, 0), (0, max(0, 2 - x.shape[1]))])
