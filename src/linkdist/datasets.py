@@ -35,7 +35,6 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from scipy import sparse
-from sklearn.datasets import load_digits
 
 from linkdist.errors import DataError, OptionError, check_names
 from linkdist.graph import FeatureMatrix, FloatArray, Graph, IntArray
@@ -290,6 +289,8 @@ def _info(name: str) -> DatasetInfo:
 
 
 def _digits(info: DatasetInfo) -> Graph:
+    from sklearn.datasets import load_digits  # takes a second, and no other graph needs it
+
     bunch = load_digits()
     images: npt.NDArray[np.float64] = bunch.data
     features: FloatArray = (images / 16).astype(np.float32)

@@ -387,12 +387,12 @@ def flatten(h: Array) -> Array:
     if not np.ptp(h, axis=0).any():
         return np.zeros((len(h), 2))
     few = len(h) < FEW
-    # Several threads would add in an order of their own, and are slower on so few nodes.
     # scikit-learn takes a second to import, and only a training draws a map.
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
+    # Several threads would add in an order of their own, and are slower on so few nodes.
     with threadpool_limits(1):
         x = PCA(min(2 if few else WIDTH, *h.shape), svd_solver="full").fit_transform(h)
         plane: Array = np.pad(x[:, :2], [(0, 0), (0, max(0, 2 - x.shape[1]))])
