@@ -36,8 +36,15 @@ ORDER = [
     *("findings", "pages", "charts", "report", "workflow"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
-    *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.metrics"),
-    *("serve.batching", "serve.current", "serve.files", "serve.described", "serve.documents"),
+    *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.encoding"),
+    *(
+        "serve.metrics",
+        "serve.batching",
+        "serve.current",
+        "serve.files",
+        "serve.described",
+        "serve.documents",
+    ),
     *("serve.guard", "serve.app", "serve.command"),
     *("console", "cli", "entry"),
 ]

@@ -199,7 +199,7 @@ class Numeric(Encoder):
         self._moments.add(values[~np.isnan(values[:, 0])])
 
     def _encode(self, values: Doubles) -> FloatArray:
-        return _standardised(values, np.array([self.mean]), np.array([self.deviation]))
+        return standardised(values, np.array([self.mean]), np.array([self.deviation]))
 
 
 class Categorical(Encoder):
@@ -430,7 +430,7 @@ class Vector(Encoder):
         self._moments.add(values[~np.isnan(values).any(axis=1)])
 
     def _encode(self, values: Doubles) -> FloatArray:
-        return _standardised(values, self.mean, self.deviation)
+        return standardised(values, self.mean, self.deviation)
 
 
 CLASSES: dict[str, type[Encoder]] = {
@@ -509,12 +509,15 @@ class Encoders:
         with gathered(problems) as found:
             pairs = self._columns(batch, found)
             blocks = [encoder.encode(column, first_row, found) for encoder, column in pairs]
+        return self.side_by_side(blocks, batch.num_rows)
+
+    def side_by_side(self, blocks: Sequence[FeatureMatrix], n: int) -> FeatureMatrix:
+        """The features of n rows from those of columns, or of groups of columns, in their order."""
         if any(column.is_sparse for column in self.columns):
-            blocks = [sparse.csr_matrix(block) for block in blocks]
-            empty = sparse.csr_matrix((batch.num_rows, 0), dtype=np.float32)
-            return sparse.hstack([empty, *blocks], format="csr", dtype=np.float32)
-        empty = np.empty((batch.num_rows, 0), dtype=np.float32)
-        return np.concatenate([empty, *blocks], axis=1)
+            parts = [sparse.csr_matrix(block) for block in blocks]
+            empty = sparse.csr_matrix((n, 0), dtype=np.float32)
+            return sparse.hstack([empty, *parts], format="csr", dtype=np.float32)
+        return np.concatenate([np.empty((n, 0), dtype=np.float32), *blocks], axis=1)
 
     def state(self) -> list[dict[str, Any]]:
         """What `from_state` needs, as plain JSON."""
@@ -608,7 +611,7 @@ class _Moments:
         return deviation
 
 
-def _standardised(x: Doubles, mean: Doubles, deviation: Doubles) -> FloatArray:
+def standardised(x: Doubles, mean: Doubles, deviation: Doubles) -> FloatArray:
     """(x - mean) / deviation: 0 where x is missing or the column constant, never infinite."""
     with np.errstate(over="ignore"):
         z = np.divide(x - mean, deviation, out=np.zeros_like(x), where=deviation > 0)

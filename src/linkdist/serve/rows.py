@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from linkdist.columns import text_of
-from linkdist.encoders import FAR, Encoder
+from linkdist.encoders import FAR
 from linkdist.errors import TableError
-from linkdist.graph import FeatureMatrix
 from linkdist.header import Header
 from linkdist.problems import SHOWN, Problems
 from linkdist.serve.engine import Links
@@ -27,15 +26,11 @@ from linkdist.serve.refused import RefusedError
 
 KEYS = ("rows", "neighbours", "links")
 
-TYPES = {
-    "numeric": pa.float64(),
-    "categorical": pa.large_string(),
-    "text": pa.large_string(),
-    "vector": pa.list_(pa.float64()),
-}
-
 Columns = dict[str, list[Any]]
-"""Values by column, a value a row; the key '' holds rows of bare features."""
+"""Values by column, a value a row, in the type of their kind and None where missing.
+
+The key '' holds rows of bare features.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,26 +84,6 @@ def read_request(body: bytes, header: Header, most: int) -> Asked:
         )
     columns = _bare(every, header) if header.encoders is None else _named(every, header)
     return Asked(columns, len(rows), len(every), _links(request, len(every), 10 * most))
-
-
-def features_of(columns: Columns, header: Header) -> FeatureMatrix:
-    """The features of columns that `read_request` gave, of one request or of several joined.
-
-    Raises
-    ------
-    RefusedError
-        Where a value does not fit its column.
-    """
-    if header.encoders is None:
-        return np.array(columns[""], dtype=np.float32)
-    encoders = header.encoders.columns
-    arrays = {one.name: pa.array(columns[one.name], TYPES[one.kind]) for one in encoders}
-    try:
-        return header.encoders.encode(pa.record_batch(arrays))
-    except TableError as error:
-        blamed = {one.name: _blame(one, arrays[one.name]) for one in encoders}
-        told = {name: text for name, text in blamed.items() if text}
-        raise RefusedError(422, str(error), told) from error
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -202,27 +177,18 @@ def _named(rows: Sequence[Any], header: Header) -> Columns:
     columns: Columns = {}
     blamed: dict[str, Problems] = {}
     for encoder in header.encoders.columns:
-        found = Problems()
-        values = [row.get(encoder.name) for row in objects]
-        columns[encoder.name] = _values(values, encoder, found)
-        if found:
-            blamed[encoder.name] = found
+        name, (read, held) = encoder.name, READERS[encoder.kind]
+        values = columns[name] = [row.get(name) for row in objects]
+        for place, value in enumerate(values):
+            if value is None:
+                continue
+            try:
+                values[place] = read(value)
+            except (TypeError, ValueError, OverflowError):
+                rule = f"{_quoted(name)} must hold {held}"
+                blamed.setdefault(name, Problems()).rows(rule, [place + 1], [value])
     _raise(problems, blamed)
     return columns
-
-
-def _values(values: Sequence[Any], encoder: Encoder, problems: Problems) -> list[Any]:
-    """A column's values in the type of its kind, None where missing."""
-    read, rule = READERS[encoder.kind]
-    rule = f"{_quoted(encoder.name)} must hold {rule}"
-    out = []
-    for place, value in enumerate(values):
-        try:
-            out.append(None if value is None else read(value))
-        except (TypeError, ValueError, OverflowError):
-            problems.rows(rule, [place + 1], [value])
-            out.append(None)
-    return out
 
 
 def _number(value: Any) -> float:  # noqa: ANN401
@@ -276,25 +242,20 @@ def _is_finite(value: object) -> bool:
 
 def _raise(problems: Problems, blamed: Mapping[str, Problems]) -> None:
     """Refuse the request if anything was noted."""
-    columns = {name: told for name, found in blamed.items() if (told := _told(found))}
-    sentences = [_told(problems), *columns.values()]
+    columns = {name: text for name, found in blamed.items() if (text := told(found))}
+    sentences = [told(problems), *columns.values()]
     text = " ".join(part for part in sentences if part)
     if text:
         raise RefusedError(422, text, columns)
 
 
-def _told(problems: Problems) -> str:
+def told(problems: Problems) -> str:
+    """All that was noted, in one text; none where nothing was."""
     try:
         problems.check()
     except TableError as error:
         return str(error)
     return ""
-
-
-def _blame(encoder: Encoder, column: pa.Array) -> str:
-    problems = Problems()
-    encoder.encode(column, problems=problems)
-    return _told(problems)
 
 
 def _quoted(name: str) -> str:
