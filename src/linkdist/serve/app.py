@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
@@ -105,6 +106,9 @@ def _routes(settings: Settings, metrics: Metrics) -> FastAPI:
 
 @contextlib.asynccontextmanager
 async def _watching(app: FastAPI) -> AsyncIterator[None]:
+    # What was imported stays: looking through it for garbage stops every request for long.
+    gc.collect()
+    gc.freeze()
     task = asyncio.create_task(app.state.current.watch())
     yield
     task.cancel()
