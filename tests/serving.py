@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 
 class Service:
@@ -31,9 +32,14 @@ def serving(model, *options):
         for line in process.stderr:
             lines.append(line)
             if found := re.search(r"Serving .* at (http\S+)", line):
-                yield Service(process, found[1])
-                return
-        raise AssertionError("".join(lines))
+                break
+        else:
+            raise AssertionError("".join(lines))
+        rest = threading.Thread(target=process.stderr.read)  # a full pipe would block it
+        rest.start()
+        yield Service(process, found[1])
+        process.kill()
+        rest.join()
     finally:
         process.kill()
         process.wait()

@@ -45,7 +45,7 @@ ORDER = [
         "serve.described",
         "serve.documents",
     ),
-    *("serve.guard", "serve.app", "serve.command"),
+    *("serve.guard", "serve.bodies", "serve.streams", "serve.app", "serve.command"),
     *("console", "cli", "entry"),
 ]
 """A module imports only from modules above it; a new one gets its place here."""

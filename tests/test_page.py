@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -18,12 +15,12 @@ from urllib.request import Request, urlopen
 import pytest
 
 from browser import chromium
+from serving import serving
 
 ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "examples" / "papers"
 NEW = PAPERS / "new_nodes.csv"
 PICTURES = ROOT / "artefacts"
-PROGRAM = "from linkdist.cli import main; main()"
 
 NODE = {"title": "photon change plasma vacuum", "venue": "letters", "year": 1985}
 FIELDS = {"title": "#field-0", "venue": "#field-1", "year": "#field-2"}
@@ -36,27 +33,10 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def service(browser, tmp_path_factory):
+def service(browser, papers_model):
     """The address of a service of a model of papers; started only where there is a browser."""
-    model = tmp_path_factory.mktemp("served") / "papers-model"
-    tables = ["--nodes", PAPERS / "nodes.csv", "--edges", PAPERS / "links.csv"]
-    names = ["--id", "paper", "--label", "field", "--epochs", "5", "--out", model]
-    asked = [sys.executable, "-c", PROGRAM, "train", *tables, *names]
-    subprocess.run(asked, check=True, capture_output=True)
-    serving = [sys.executable, "-m", "linkdist.serve", model, "--port", "0"]
-    with subprocess.Popen(serving, stderr=subprocess.PIPE, text=True) as started:
-        said = []
-        for line in started.stderr:
-            said.append(line)
-            if line.startswith("Serving"):
-                break
-        else:
-            pytest.fail(f"the service did not start:\n{''.join(said)}")
-        rest = threading.Thread(target=started.stderr.read)  # a full pipe would block it
-        rest.start()
-        yield line.split()[-1]
-        started.terminate()
-        rest.join()
+    with serving(papers_model) as started:
+        yield started.url
 
 
 @pytest.fixture

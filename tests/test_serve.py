@@ -385,6 +385,32 @@ def test_a_bad_table_is_refused_by_its_owners_name(client, name, content, status
         assert answer.status_code in ((200, status) if "nd" in accept else (status,))
 
 
+@pytest.mark.parametrize("accept", ["text/csv", "application/x-ndjson"])
+def test_a_table_that_nobody_waits_for_gives_back_its_place(papers_model, papers, accept):
+    """There is one place, and the clients of the first three tables are gone before the answer."""
+    app = make_app(Settings(str(papers_model), tables=1))
+    content = (papers / "new_nodes.csv").read_bytes()
+    path, query = "/v1/predict/table", b"name=a.csv"
+    headers, asgi = [(b"accept", accept.encode())], {"spec_version": "2.4"}
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": query,
+             "headers": headers, "asgi": asgi}  # fmt: skip
+
+    async def receive():
+        return {"type": "http.request", "body": content}
+
+    async def gone(message):
+        raise OSError("the client has gone")
+
+    async def ask_and_leave():
+        for _ in range(3):
+            await app(scope, receive, gone)
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post(f"{path}?name=a.csv", content=content)
+
+    assert asyncio.run(ask_and_leave()).status_code == 200
+
+
 # The token ----------------------------------------------------------------------------------------
 
 

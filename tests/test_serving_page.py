@@ -1,14 +1,11 @@
 """docs/serving.md says what is so: its requests, sent to the service, get its answers.
 
-Oracle: the page. A model of one epoch knows less than the page's, so labels and numbers differ;
+Oracle: the page. A model of three epochs knows less than the page's, so labels and numbers differ;
 names, modes and refusals do not.
 """
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -16,27 +13,17 @@ from urllib.request import Request, urlopen
 import pytest
 
 from linkdist.serve.settings import Settings
-from linkdist.workflow import Options, Tables, train
+from serving import serving
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/serving.md").read_text()
 PAPERS = ROOT / "examples/papers"
-PROGRAM = "from linkdist.entry import main; main()"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Where 'linkdist serve' answers; it ends at SIGTERM."""
-    model = tmp_path_factory.mktemp("serving") / "papers-model"
-    tables = Tables(PAPERS / "nodes.csv", PAPERS / "links.csv", "paper", "field")
-    train(tables, model, Options(epochs=1))
-    command = [sys.executable, "-c", PROGRAM, "serve", str(model), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
-        try:
-            yield re.search(r"http://\S+", service.stderr.readline())[0]
-        finally:
-            service.send_signal(signal.SIGTERM)
-            service.communicate(timeout=60)
+def address(papers_model):
+    with serving(papers_model) as service:
+        yield service.url
 
 
 def asked(address, body, kind="application/json"):

@@ -18,17 +18,17 @@ from http import HTTPStatus
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 from linkdist.graph import FloatArray
 from linkdist.serve import documents
+from linkdist.serve.bodies import check_type, read, read_into
 from linkdist.serve.current import Current
 from linkdist.serve.described import described
 from linkdist.serve.documents import refusals
@@ -39,6 +39,7 @@ from linkdist.serve.metrics import Metrics
 from linkdist.serve.refused import RefusedError
 from linkdist.serve.rows import Asked, read_request
 from linkdist.serve.settings import Settings
+from linkdist.serve.streams import Streamed, lines_of, parts_of, write
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:; "
@@ -151,8 +152,8 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
 
         Predictions come in the order of the rows.
         """
-        _check_type(request, "application/json")
-        body = await _read(request, settings.body_bytes, settings.seconds)
+        check_type(request, "application/json")
+        body = await read(request, settings.body_bytes, settings.seconds)
         batcher = request.app.state.current.batcher
         asked = read_request(body, batcher.engine.header, settings.rows)
         try:
@@ -174,7 +175,7 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
                 "description": "Predictions: ids, label, confidence, a probability a class.",
                 "content": {"text/csv": {}, NDJSON: {}},
             },
-            **refusals(408, 413, 415, 422),
+            **refusals(400, 408, 413, 415, 422),
         },
         openapi_extra=_body("application/octet-stream", {"type": "string", "format": "binary"}),
     )
@@ -196,34 +197,13 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
         with contextlib.ExitStack() as after:
             after.callback(busy.release)
             file = after.enter_context(NamedTemporaryFile(suffix=suffix))
-            await _read_into(file, request, settings)
+            await read_into(file, request, settings.file_bytes, settings.seconds)
             table = await asyncio.to_thread(Predicted, Path(file.name), name, engine)
-            after = after.pop_all()  # the stream lives on when this function has returned
-        if NDJSON in request.headers.get("accept", ""):
-            lines = _lines(table, metrics, after)
-            return StreamingResponse(lines, media_type=NDJSON)
-        with after:
-            pieces = await asyncio.to_thread(lambda: list(table.pieces()))
-        metrics.predicted("features", sum(rows for rows, _ in pieces))
-        return Response("".join(text for _, text in pieces), media_type="text/csv")
-
-
-async def _lines(
-    table: Predicted, metrics: Metrics, after: contextlib.ExitStack
-) -> AsyncIterator[str]:
-    """The predictions of a table, a line a piece."""
-    done, pieces = 0, table.pieces()
-    with after:
-        yield json.dumps({"total": table.total}) + "\n"
-        try:
-            while piece := await asyncio.to_thread(next, pieces, None):
-                done += piece[0]
-                metrics.predicted("features", piece[0])
-                yield json.dumps({"done": done, "csv": piece[1]}) + "\n"
-        except RefusedError as error:
-            yield json.dumps(error.body()) + "\n"
-            return
-        yield json.dumps({"end": done}) + "\n"
+            if NDJSON in request.headers.get("accept", ""):
+                return Streamed(lines_of(table, metrics), NDJSON, after.pop_all())
+            whole = after.enter_context(TemporaryFile())
+            metrics.predicted("features", await asyncio.to_thread(write, table, whole))
+            return Streamed(parts_of(whole), "text/csv", after.pop_all())
 
 
 def _serve_model(app: FastAPI, settings: Settings) -> None:
@@ -328,53 +308,6 @@ def _answer(engine: Engine, asked: Asked, p: FloatArray, metrics: Metrics) -> by
     metrics.predicted("links", with_links)
     metrics.predicted("features", asked.rows - with_links)
     return json.dumps({"version": engine.header.version, "predictions": predictions}).encode()
-
-
-def _check_type(request: Request, expected: str) -> None:
-    found = request.headers.get("content-type", expected)
-    if found.partition(";")[0].strip().lower() != expected:
-        raise RefusedError(415, f"the body must be {expected}; found {found[:60]!r}.")
-
-
-async def _read(request: Request, most: int, seconds: float) -> bytes:
-    parts = [part async for part in _arriving(request, most, seconds)]
-    return b"".join(parts)
-
-
-async def _read_into(file: Any, request: Request, settings: Settings) -> None:  # noqa: ANN401
-    # A table may take as long as it likes, as long as some of it arrives.
-    async for part in _arriving(request, settings.file_bytes, settings.seconds, each=True):
-        await asyncio.to_thread(file.write, part)
-    file.flush()
-
-
-async def _arriving(
-    request: Request, most: int, seconds: float, each: bool = False
-) -> AsyncIterator[bytes]:
-    """The parts of a body, up to a number of bytes and within a time; `each` renews the time."""
-    told = request.headers.get("content-length", "")
-    too_many = RefusedError(413, f"the body may have {most:,} bytes. Send less at once.")
-    if told.isdigit() and int(told) > most:
-        raise too_many
-    stream, arrived = request.stream(), 0
-    deadline = asyncio.get_running_loop().time() + seconds
-    while True:
-        try:
-            async with asyncio.timeout_at(deadline):
-                part = await anext(stream, None)
-        except TimeoutError:
-            text = f"the body did not arrive within {seconds:g} seconds. Send it again."
-            raise RefusedError(408, text) from None
-        except ClientDisconnect:
-            raise RefusedError(400, "the body was cut off. Send it again.") from None
-        if part is None:
-            return
-        arrived += len(part)
-        if arrived > most:
-            raise too_many
-        if each:
-            deadline = asyncio.get_running_loop().time() + seconds
-        yield part
 
 
 def _schema_of(model: Any) -> dict[str, Any]:  # noqa: ANN401
