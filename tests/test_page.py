@@ -26,13 +26,13 @@ NODE = {"title": "photon change plasma vacuum", "venue": "letters", "year": 1985
 FIELDS = {"title": "#field-0", "venue": "#field-1", "year": "#field-2"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright runs a loop of its own, which others must not meet
 def browser():
     with chromium() as program:
         yield program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(browser, papers_model):
     """The address of a service of a model of papers; started only where there is a browser."""
     with serving(papers_model) as started:
@@ -78,7 +78,7 @@ def page(pages):
     return pages()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def model(service):
     with urlopen(f"{service}/v1/model") as answer:
         return json.load(answer)
