@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
-from linkdist.drawing import round_step
+from linkdist.drawing import round_ends, round_step
 
 About: TypeAlias = Mapping[str, Any]
 
@@ -262,8 +262,7 @@ class _Scale:
         values = [value for line in lines for value in line]
         low, high = min(values), max(values)
         self.step = round_step(high - low, most=4.5, least=0.01)
-        self.low = math.floor(low / self.step + 1e-9)
-        self.high = max(math.ceil(high / self.step - 1e-9), self.low + 1)
+        self.low, self.high = round_ends(low / self.step, high / self.step)
         self.epochs = max(len(line) for line in lines)
 
     def __call__(self, epoch: int, accuracy: float) -> tuple[float, float]:

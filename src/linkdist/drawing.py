@@ -96,6 +96,21 @@ def round_step(span: float, most: float, least: float) -> float:
     return least
 
 
+def round_ends(low: float, high: float) -> tuple[int, int]:
+    """The whole numbers around an interval, at least 1 apart; one more below rather than above.
+
+    Examples
+    --------
+    >>> round_ends(2.3, 4.0), round_ends(100.0, 100.0), round_ends(0.0, 0.0)
+    ((2, 4), (99, 100), (0, 1))
+    """
+    first, last = math.floor(low + 1e-9), math.ceil(high - 1e-9)
+    if first < last:
+        return first, last
+    # Accuracies of 100 % shall not have room above them.
+    return (first - 1, first) if first > 0 else (first, first + 1)
+
+
 class Axis(NamedTuple):
     """From values to places on a drawing.
 
@@ -120,8 +135,7 @@ class Axis(NamedTuple):
         known = list(values)
         low, high = min(known), max(known)
         step = round_step(high - low, most, least)
-        first = math.floor(low / step + 1e-9)
-        last = max(math.ceil(high / step - 1e-9), first + 1)
+        first, last = round_ends(low / step, high / step)
         return cls(first * step, last * step, start, end, step)
 
     def __call__(self, value: float) -> float:
