@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.averaging import Average
 from linkdist.draws import Draws
 from linkdist.graph import UNKNOWN
 from linkdist.inference import message_passing
@@ -96,7 +95,6 @@ def loop_on_targets(
     views: Sequence[View],
     seeds: Sequence[int],
     p: Tensor,
-    average: Average[ForkedMLP] | None = None,
     epochs: int | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
@@ -105,7 +103,7 @@ def loop_on_targets(
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
-    return Loop(network, loss, lengths, seeds, rate=RATE, average=average, epochs=epochs)
+    return Loop(network, loss, lengths, seeds, rate=RATE, epochs=epochs)
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:

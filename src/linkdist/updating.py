@@ -5,8 +5,8 @@ up to date by further optimisation on what is new, beside a sample of what was t
 `Memory`, without touching every node again. α, β and the class weights come from the counts of all
 that was ever seen. An update takes a fixed share of the steps that training anew on everything
 would take, averages the weights on its way, and ends with the average that does best on the nodes
-that a replica held out, which may be the state it began with. A network that taught itself does so
-again: its targets are its own message-passing output over old links and new.
+that a replica held out, which may be the state it began with. A network that taught itself goes on
+as CoLinkDist: its own word of new nodes, as targets, held it back.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from linkdist.averaging import Average
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import GraphError
 from linkdist.graph import UNKNOWN, Graph, IntArray
-from linkdist.inference import Model, logits
+from linkdist.inference import Model
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.memory import LIMIT, Mask, Memory, joined, resampled, whole_view
-from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
 from linkdist.stages import Progress, Snapshot
-from linkdist.teaching import loop_on_targets, targets
 from linkdist.training import BATCH, loop_on_links
 
 SHARE = 0.06
@@ -58,7 +56,7 @@ def update(
         What is new: nodes, links among them, labels where known. Old nodes that new links lead
         to come along as nodes.
     method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        As in training; SelfLinkDist is its own teacher.
+        As in training; SelfLinkDist goes on as CoLinkDist.
     seed : int, optional
         Of the order of links, Dropout and the new memory.
     epochs : int, optional
@@ -89,13 +87,9 @@ def update(
     by = coefficients([new.tally] * R, None, device)
     inputs = make_inputs(whole.features, device)
     average = Average(network)
-    if method == "selflinkdist":
-        z, s = logits(network, inputs)
-        around = Neighbours([whole.edges], whole.n, device)
-        p = targets(z, s, around, model.alpha, views)
-        loop = loop_on_targets(network, inputs, views, seeds, p, average)
-    else:
-        loop = loop_on_links(network, inputs, views, seeds, by, method, rate=RATE, average=average)
+    itself = method == "selflinkdist"
+    loss = "colinkdist" if itself else method
+    loop = loop_on_links(network, inputs, views, seeds, by, loss, rate=RATE, average=average)
     total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
     judge = Judge(average.network, inputs, whole.labels, held)
 
@@ -108,7 +102,7 @@ def update(
     loop.run(total, after_epoch)
     judge.restore()
     network.load_state_dict(average.network.state_dict())
-    if method != "selflinkdist":  # whose α was chosen, not counted
+    if not itself:  # whose α was chosen, not counted
         with torch.no_grad():
             model.alpha.copy_(by.alpha)
     return new
