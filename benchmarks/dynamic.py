@@ -158,6 +158,7 @@ if __name__ == "__main__":
     lines = [
         row for name in asked.sets for row in rows_of(name, asked.method, where, range(asked.seeds))
     ]
-    command = f"python benchmarks/dynamic.py --method {asked.method} --seeds {asked.seeds}"
+    command = f"python benchmarks/dynamic.py --method {asked.method} --seeds {asked.seeds} "
+    command += " ".join(asked.sets)
     write(f"dynamic-{asked.method}", command, lines)
     plot(lines, RESULTS / f"dynamic-{asked.method}.svg")
