@@ -25,8 +25,8 @@ from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx, with_onnx
-from linkdist.findings import find
-from linkdist.fitting import Fit, check_epochs, fit
+from linkdist.findings import HeldOut, find
+from linkdist.fitting import check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
 from linkdist.inference import Model, from_features, logits, message_passing
 from linkdist.inputs import make_inputs
@@ -156,6 +156,8 @@ def train(
         progress=watcher.progress,
         checkpoint=checkpoint,
     )
+    watcher.stage("writing the report")
+    findings = find(graph, splits, result.model, result.history, nodes.ids)
     about = {
         "id": tables.id,
         "label": tables.label,
@@ -165,11 +167,9 @@ def train(
         "seconds": round(result.seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
         "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
-        **_scores(graph, splits, result),
+        **_scores(findings.held_out, splits),
     }
     memory = remember(graph, splits, options.seed)
-    watcher.stage("writing the report")
-    findings = find(graph, splits, result.model, result.history, nodes.ids)
     page = render(out.resolve().name, findings, about)
     saved = with_onnx(Saved(result.model, nodes.encoders, about, pack(memory), report=page))
     save(out, saved)
@@ -394,25 +394,16 @@ def _counts(graph: Graph) -> dict[str, Any]:
     return {"labels": dict(zip(graph.classes, counts, strict=True))}
 
 
-def _scores(graph: Graph, splits: Sequence[Split], result: Fit) -> dict[str, Any]:
-    """Accuracies on held-out nodes, their curve and the confusion from features."""
-    if not result.history.chooses:
+def _scores(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
+    """Accuracies of the kept weights on held-out nodes, their curve, confusion from features."""
+    if held is None:
         return {}
-    best = result.history.best("features")
-    # With links the weights that are kept count, too, not those of another epoch.
-    linked = result.history.curve("mean")[best.epochs - 1, 0, np.arange(len(splits))]
-    inputs = make_inputs(graph.features, result.model.alpha.device)
-    predicted = logits(result.model.network, inputs)[0].argmax(-1).cpu().numpy()  # (R, n)
-    confusion = np.zeros((graph.C, graph.C), dtype=np.int64)
-    for split, found in zip(splits, predicted, strict=True):
-        np.add.at(confusion, (graph.labels[split.validation], found[split.validation]), 1)
-    curve = result.history.curve("features")[:, 0].T  # (R, epochs)
     return {
         "scores": {
             "held-out nodes": len(splits[0].validation),
-            "accuracy from features": round(float(best.validation.mean()), 4),
-            "accuracy with links": round(float(linked.mean()), 4),
+            "accuracy from features": round(held.modes["features"].accuracy, 4),
+            "accuracy with links": round(held.modes["links"].accuracy, 4),
         },
-        "curve": curve.round(4).tolist(),
-        "confusion": confusion.tolist(),
+        "curve": held.curves["features"].T.round(4).tolist(),
+        "confusion": held.modes["features"].confusion.tolist(),
     }

@@ -27,6 +27,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from linkdist.graph import FloatArray
+from linkdist.header import CURVE, REPORT
 from linkdist.serve import documents
 from linkdist.serve.bodies import check_type, read, read_into
 from linkdist.serve.current import Current
@@ -145,7 +146,7 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
         summary="Classify rows",
         response_model=documents.Answer,
         responses=refusals(400, 408, 413, 415, 422),
-        openapi_extra=_body("application/json", _schema_of(documents.Request)),
+        openapi_extra=_body("application/json", documents.Request.model_json_schema()),
     )
     async def predict(request: Request) -> Response:
         """From features, or with links where rows have some.
@@ -216,13 +217,7 @@ def _serve_model(app: FastAPI, settings: Settings) -> None:
     )
     async def model(request: Request) -> Response:
         """Classes, columns, card, held-out scores, and the limits of a request."""
-        current: Current = request.app.state.current
-        about = described(current.engine, settings)
-        refused = current.refused
-        about["refused"] = (
-            {"at": refused.at.isoformat(), "reason": refused.reason} if refused else None
-        )
-        return JSONResponse(about)
+        return JSONResponse(described(request.app.state.current, settings))
 
     @app.get(
         "/v1/model/curve.svg",
@@ -233,7 +228,7 @@ def _serve_model(app: FastAPI, settings: Settings) -> None:
     )
     async def curve(request: Request) -> Response:
         """The curve of the training, as a picture."""
-        return _file(request, "curve.svg", "image/svg+xml")
+        return _file(request, CURVE, "image/svg+xml")
 
     @app.get(
         "/v1/model/report.html",
@@ -244,7 +239,7 @@ def _serve_model(app: FastAPI, settings: Settings) -> None:
     )
     async def report(request: Request) -> Response:
         """What the held-out nodes showed, with plots."""
-        return _file(request, "report.html", "text/html; charset=utf-8")
+        return _file(request, REPORT, "text/html; charset=utf-8")
 
 
 def _file(request: Request, name: str, kind: str) -> Response:
@@ -308,11 +303,6 @@ def _answer(engine: Engine, asked: Asked, p: FloatArray, metrics: Metrics) -> by
     metrics.predicted("links", with_links)
     metrics.predicted("features", asked.rows - with_links)
     return json.dumps({"version": engine.header.version, "predictions": predictions}).encode()
-
-
-def _schema_of(model: Any) -> dict[str, Any]:  # noqa: ANN401
-    schema: dict[str, Any] = model.model_json_schema()
-    return schema
 
 
 def _body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:

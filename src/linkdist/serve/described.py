@@ -6,7 +6,8 @@ from typing import Any
 
 from linkdist.card import card
 from linkdist.encoders import Categorical, Encoder, Numeric
-from linkdist.serve.engine import Engine
+from linkdist.header import CURVE, REPORT
+from linkdist.serve.current import Current
 from linkdist.serve.settings import Settings
 
 VALUES = 100
@@ -15,8 +16,9 @@ VALUES = 100
 TRAINING = ("method", "epochs", "seconds", "date")
 
 
-def described(engine: Engine, settings: Settings) -> dict[str, Any]:
+def described(current: Current, settings: Settings) -> dict[str, Any]:
     """What a model is, as `GET /v1/model` tells it."""
+    engine, refused = current.engine, current.refused
     header = engine.header
     about, encoders = header.about, header.encoders
     state = None if encoders is None else encoders.state()
@@ -34,15 +36,15 @@ def described(engine: Engine, settings: Settings) -> dict[str, Any]:
         "data": about.get("data", {}),
         "training": {key: about[key] for key in TRAINING if key in about},
         "card": card(engine.name, about, header.classes, state),
-        "has_curve": "curve.svg" in engine.extras,
-        "has_report": "report.html" in engine.extras,
+        "has_curve": CURVE in engine.extras,
+        "has_report": REPORT in engine.extras,
         "limits": {
             "rows": settings.rows,
             "body_bytes": settings.body_bytes,
             "file_bytes": settings.file_bytes,
             "seconds": settings.seconds,
         },
-        "refused": None,
+        "refused": refused and {"at": refused.at.isoformat(), "reason": refused.reason},
     }
 
 

@@ -21,12 +21,10 @@ from scipy import sparse
 
 from linkdist.errors import ModelError
 from linkdist.graph import FeatureMatrix, FloatArray
-from linkdist.header import ONNX, Header, read_header
+from linkdist.header import CURVE, ONNX, REPORT, Header, read_header
 
 PIECE = 4096
 """Rows that are made dense and computed at once."""
-
-EXTRAS = ("curve.svg", "report.html")
 
 OUTPUTS = ("own_log_probabilities", "neighbour_log_probabilities")
 
@@ -113,7 +111,8 @@ class Engine:
 
 
 def _extras(directory: Path) -> dict[str, bytes]:
-    return {name: (directory / name).read_bytes() for name in EXTRAS if (directory / name).exists()}
+    there = [name for name in (CURVE, REPORT) if (directory / name).exists()]
+    return {name: (directory / name).read_bytes() for name in there}
 
 
 def _session(content: bytes) -> Any:  # noqa: ANN401

@@ -159,9 +159,9 @@ def _named(rows: Sequence[Any], header: Header) -> Columns:
     """Rows that are objects with a table's columns; what is not there is missing."""
     assert header.encoders is not None
     problems = Problems()
-    wrong = [place for place, row in enumerate(rows) if not isinstance(row, dict)]
+    wrong = {place: row for place, row in enumerate(rows) if not isinstance(row, dict)}
     rule = "a row must be an object with a value a column"
-    problems.rows(rule, [place + 1 for place in wrong], [rows[place] for place in wrong])
+    problems.rows(rule, [place + 1 for place in wrong], list(wrong.values()))
     objects = [row if isinstance(row, dict) else {} for row in rows]
     names = header.encoders.names
     beside = {header.about.get(key) for key in ("id", "label")}
