@@ -3,15 +3,16 @@
 A user has 20 labels a class (transductive), or labels on 60 % of the nodes, and no validation set.
 A share of the labels is kept aside to choose the epoch, and teaches nothing; 0 trains on all labels
 to the end of the schedule. Test accuracy, mean over ten splits (seeds 0 to 9).
-Usage: python benchmarks/held_out.py [SET ...]
+Usage: python benchmarks/held_out.py [--method colinkdist] [SET ...]
 """
 
-import sys
+import argparse
 
 import numpy as np
 from measure import write
 
 from linkdist import Split, fit, load, named_split
+from linkdist.fitting import METHODS
 from linkdist.inputs import make_inputs
 from linkdist.training import find_device
 
@@ -48,25 +49,30 @@ def accuracies(result):
         yield 100 * np.mean(test if test is not None else result.history.curve(mode)[-1, 1])
 
 
-def row(name, labels, inputs, graph):
+def row(name, labels, inputs, graph, method):
     """One line of the table."""
     line = {"set": name, "labels": labels}
     for share in SHARES:
         splits, where = splits_of(graph, labels, share), inputs.device.type
-        result = fit(
-            graph, splits, SETTINGS[labels], seeds=list(SEEDS), inputs=inputs, device=where
-        )
+        result = fit(graph, splits, SETTINGS[labels], method=method, seeds=list(SEEDS),
+                     inputs=inputs, device=where)  # fmt: skip
         line[f"{share:.0%}"] = " / ".join(f"{a:.2f}" for a in accuracies(result))
     return line
 
 
-def rows_of(name):
+def rows_of(name, method):
     """Lines of the table: a number of labels each."""
     graph = load(name)
     inputs = make_inputs(graph.features, find_device("auto"))
-    return [row(name, labels, inputs, graph) for labels in SETTINGS]
+    return [row(name, labels, inputs, graph, method) for labels in SETTINGS]
 
 
 if __name__ == "__main__":
-    table = [line for name in sys.argv[1:] or SETS for line in rows_of(name)]
-    write("held_out", "python benchmarks/held_out.py", table)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--method", choices=METHODS, default="colinkdist")
+    parser.add_argument("sets", nargs="*", default=SETS)
+    asked = parser.parse_args()
+    table = [line for name in asked.sets for line in rows_of(name, asked.method)]
+    plain = asked.method == "colinkdist"
+    command = "python benchmarks/held_out.py" + ("" if plain else f" --method {asked.method}")
+    write("held_out" if plain else f"held_out-{asked.method}", command, table)

@@ -21,12 +21,10 @@ from linkdist.inputs import Inputs, make_inputs
 from linkdist.scoring import History
 from linkdist.splits import Split
 from linkdist.stages import Course, Ground, Kept, Plain, Progress, Student, Teacher
-from linkdist.teaching import loop_on_targets, targets
+from linkdist.teaching import HIDE, loop_on_targets, targets
 from linkdist.training import epochs_for, find_device, loop_on_links
 
 METHODS = ("linkdist", "colinkdist", "selflinkdist")
-HIDE = 0.5
-"""The share of many features that a step of a teacher hides."""
 FRESH = 1 << 20
 """How far a student's seeds are from its teacher's."""
 
@@ -149,9 +147,7 @@ def _teach_itself(ground: Ground, epochs: int, course: Course) -> Kept:
         p = course.tensors.pop("targets").to(ground.device)
     seeds = [seed + FRESH for seed in ground.seeds]
     network = ground.network(seeds)
-    # Where no validation nodes choose a look, the last one has to be good.
-    falls = epochs * visits if not len(ground.splits[0].validation) else None
-    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p, epochs=falls)
+    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p, epochs * visits)
     student = Student(ground, network, loop)
     course.resume(student)
 

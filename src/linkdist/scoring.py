@@ -94,9 +94,10 @@ class History:
         return values.gather(1, self.nodes.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
     def validation(self, scores: Tensor) -> Tensor:
-        """Validation accuracy (R,) of the scored nodes' logits, which is not recorded."""
+        """Validation accuracy (…, R) of the scored nodes' logits, which is not recorded."""
         held = self.sizes[0]
-        return (scores.argmax(-1) == self.truth)[:, :held].double().mean(1)
+        hits = scores[..., :held, :].argmax(-1) == self.truth[:, :held]
+        return hits.double().mean(-1)
 
     def _record(self, mode: str, predicted: Tensor) -> Tensor:
         hits = (predicted == self.truth).double().split(self.sizes, dim=1)

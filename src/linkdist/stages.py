@@ -230,8 +230,10 @@ class Student(Kept):
         self.looked.copy_(self.ground.by.alpha)
         if not self.history.chooses:
             return
-        highest = self.history.validation(own + self.looked.view(-1, 1, 1) * word)
-        for alpha in ALPHAS:
-            found = self.history.validation(own + alpha * word)
-            self.looked.masked_fill_(found > highest, alpha)
-            highest = highest.maximum(found)
+        tried = torch.stack([self.looked, *(torch.full_like(self.looked, a) for a in ALPHAS)])
+        scores = own + tried.view(*tried.shape, 1, 1) * word  # (A, R, nodes, C)
+        found = self.history.validation(scores)  # (A, R)
+        # Of equally good ones the first counts.
+        order = torch.arange(len(tried), device=found.device).unsqueeze(1)
+        chosen = (found - 1e-9 * order).argmax(0, keepdim=True)
+        self.looked.copy_(tried.gather(0, chosen).squeeze(0))

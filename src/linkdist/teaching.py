@@ -11,8 +11,8 @@ of a fresh one. In each step it sees nodes i, each with a neighbour j drawn at r
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
 so that both of its heads, and both modes of prediction, come from the same targets. Where features
-are many, most of them, others in each step, are hidden from it, and half from its teacher: they
-have to say the same from the rest.
+are many, half of them, others in each step, are hidden from it and from its teacher: they have to
+say the same from the rest.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from linkdist.network import ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.splits import View
 from linkdist.training import Loop, Loss, padded
 
-HIDE = 0.7
-"""The share of many features that a step hides."""
+HIDE = 0.5
+"""The share of many features that a step of a teacher or a student hides."""
 RATE = 0.003
-"""Adam's learning rate for a student."""
+"""Adam's learning rate for a student, at first."""
 
 
 def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequence[View]) -> Tensor:
@@ -95,11 +95,12 @@ def loop_on_targets(
     views: Sequence[View],
     seeds: Sequence[int],
     p: Tensor,
-    epochs: int | None = None,
+    epochs: int,
 ) -> Loop:
     """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
 
-    With `epochs` the learning rate falls to nothing over as many.
+    The learning rate falls to nothing over `epochs`, so that the last looks are good ones even
+    where no validation nodes choose among them.
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
