@@ -1,0 +1,1 @@
+"""Graphs that are larger than memory: a store on disk, in parts."""
