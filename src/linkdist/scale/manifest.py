@@ -119,10 +119,8 @@ class Manifest:
             **{name: value for name, value in vars(self).items() if name != "files"},
         }
         lines = [f'"{key}": {json.dumps(value, allow_nan=False)}' for key, value in fields.items()]
-        table = ",\n".join(
-            f"{json.dumps(name)}: {json.dumps(file)}" for name, file in files.items()
-        )
-        text = ",\n".join([*lines, f'"files": {{\n{table}\n}}'])
+        named = ",\n".join(f'"{name}": {json.dumps(file)}' for name, file in files.items())
+        text = ",\n".join([*lines, f'"files": {{\n{named}\n}}'])
         replace_text(directory / MANIFEST, f"{{\n{text}\n}}\n")
 
     @classmethod
@@ -284,8 +282,8 @@ def _problems(manifest: Manifest) -> list[str]:
     names = manifest.classes
     if not all(type(name) is str for name in names) or len(manifest.labelled) != len(names):
         problems.append("classes must be text, with a count each")
-    if type(manifest.made) is not bool:
-        problems.append(f"made is {manifest.made!r}")
+    if manifest.made is not (manifest.columns is None):
+        problems.append("a graph must be made, or have columns")
     if problems:  # the files below follow from all this
         return problems
     if manifest.columns is not None:
@@ -297,8 +295,11 @@ def _problems(manifest: Manifest) -> list[str]:
     expected = expected_files(manifest.P, manifest.kind, manifest.made)
     if set(manifest.files) != set(expected):
         problems.append("the list of files is not that of such a store")
-    for name, (size, digest) in manifest.files.items():
-        if type(size) is not int or not re.fullmatch("[0-9a-f]{64}", digest):
-            problems.append(f"{name} has no size and SHA-256")
-            break
+    unknown = [name for name, file in manifest.files.items() if not _is_file(*file)]
+    if unknown:
+        problems.append(f"{unknown[0]} has no size and SHA-256")
     return problems
+
+
+def _is_file(size: Any, digest: Any) -> bool:  # noqa: ANN401
+    return type(size) is int and bool(re.fullmatch("[0-9a-f]{64}", digest))
