@@ -36,6 +36,7 @@ ORDER = [
     *("findings", "pages", "charts", "report", "workflow"),
     *("scale.manifest", "scale.arrays", "scale.planning", "scale.store", "scale.journal"),
     *("scale.pairs", "scale.synth"),
+    *("scale.rounds", "scale.feeding", "scale.survey", "scale.training", "scale.learning"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.encoding"),

@@ -16,6 +16,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from linkdist.errors import OptionError
 from linkdist.files import replace_bytes, sweep_aside
 
 FORMAT = "3"
@@ -69,3 +70,22 @@ class Checkpoint:
         with suppress(OSError):
             self.path.unlink()
         sweep_aside(self.path)
+
+
+def checkpoint_beside(out: Path, training: str) -> Checkpoint:
+    """Where the state of a training is kept that will leave a model directory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint_beside(Path(folder, "model"), "digits").path.name
+    '.model.training'
+    """
+    target = out.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        advice = "Name a directory in a folder that you may write to."
+        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
+    return Checkpoint(target.parent / f".{target.name}.training", training)

@@ -104,7 +104,9 @@ def choose(features: FeatureMatrix, device: torch.device) -> Choice:
 
 
 class DenseInputs(Inputs):
-    """X as a dense tensor: float32, or bfloat16 beside a float32 scale a row.
+    """X as a dense tensor: float32, float16, or bfloat16 beside a float32 scale a row.
+
+    float16 is for memory: products are taken in float32, which TF32 does not round any further.
 
     On a GPU, X has columns of zeros added up to a multiple of eight: its matrix units want rows
     that start at multiples of 16 bytes, and take three times as long without.
@@ -117,7 +119,7 @@ class DenseInputs(Inputs):
         if self.scale is not None:
             matrix = matrix / self.scale
         if matrix.is_cuda:
-            matrix = F.pad(matrix, (0, -self.d % 8))
+            matrix = F.pad(matrix, (0, -self.d % 8)) if self.d % 8 else matrix
             self.precision = "bfloat16 first layer, TF32" if half else "TF32"
         self.matrix = matrix.to(torch.bfloat16) if half else matrix
 
@@ -241,6 +243,8 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:
+    if x.dtype == torch.float16:
+        x = x.float()
     if x.dtype == weight.dtype:
         return torch.bmm(x, F.pad(weight, (0, 0, 0, x.shape[2] - weight.shape[1])))
     product: Tensor = _HalfProduct.apply(x, weight)  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -118,27 +118,54 @@ def loop_on_links(
     hide: float = 0.0,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
-    check_names("method", [method], METHODS)
-    loss = loss_on_links(network, inputs, views, by, method, hide)
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method, hide)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average)
+
+
+class Seen(NamedTuple):
+    """What R replicas may see, on a device.
+
+    Attributes
+    ----------
+    edges : (R, e, 2) tensor of int
+        Directed edges.
+    nodes : (R, n') tensor
+        The nodes that are there, from which others are drawn.
+    counts : (R, 1) tensor
+        How many of these are a replica's own.
+    labels : (R, n) tensor
+        y, or `UNKNOWN`.
+    """
+
+    edges: Tensor
+    nodes: Tensor
+    counts: Tensor
+    labels: Tensor
+
+
+def seen_by(views: Sequence[View], device: torch.device) -> Seen:
+    """Views side by side on a device."""
+    return Seen(
+        edges=padded([view.edges for view in views], device),
+        nodes=padded([view.nodes for view in views], device),
+        counts=torch.tensor([[len(view.nodes)] for view in views], device=device),
+        labels=torch.from_numpy(np.stack([view.labels for view in views])).to(device),
+    )
 
 
 def loss_on_links(
     network: ForkedMLP,
     inputs: Inputs,
-    views: Sequence[View],
+    seen: Seen,
     by: Coefficients,
     method: str,
     hide: float = 0.0,
 ) -> Loss:
     """The loss of a batch of edges, as `Loop` wants it; hides a share of many features."""
-    device = inputs.device
-    edges = padded([view.edges for view in views], device)  # (R, e, 2)
-    nodes = padded([view.nodes for view in views], device)  # (R, n')
-    count = torch.tensor([[len(view.nodes)] for view in views], device=device)
-    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
-    replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
+    check_names("method", [method], METHODS)
+    edges, nodes, counts, labels = seen
+    replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
     objective = Objective(by, sides)
 
@@ -147,9 +174,9 @@ def loss_on_links(
         words = hiding_words(inputs.d, hide)
         bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
         kept = kept_features(numbers[:, B:], inputs.d, hide) if words else None
-        rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
+        rows = edges[replica, index].transpose(1, 2).long()  # (R, 2, B)
         if sides == 3:
-            k = nodes.gather(1, numbers[:, :B].remainder(count))  # (R, B)
+            k = nodes.gather(1, numbers[:, :B].remainder(counts))  # (R, B)
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, pace, kept))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
@@ -193,6 +220,8 @@ class Loop:
         Takes in the weights after every step.
     epochs : int, optional
         Over which the rate falls to nothing; without it the rate stays.
+    adam : Adam, optional
+        Of a loop over other items, whose training this one goes on with.
     """
 
     WARM_UP = 3
@@ -208,6 +237,7 @@ class Loop:
         rate: float = RATE,
         average: Average[Any] | None = None,
         epochs: int | None = None,
+        adam: Adam | None = None,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
@@ -217,10 +247,9 @@ class Loop:
         steps = [-(-length // self.batch) for length in lengths]
         self.steps = max(steps)
         self.draws = Draws(seeds, self.device)
-        adam = AdamOnCpu if self.device.type == "cpu" else Adam
         self.own_steps = torch.tensor(steps, device=self.device)
         whole = None if epochs is None else epochs * self.own_steps
-        self.adam = adam(list(network.parameters()), rate, whole)
+        self.adam = adam or make_adam(network, rate, whole)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.column = torch.arange(self.batch, device=self.device)
         shape = (len(lengths), self.steps * self.batch)
@@ -284,6 +313,13 @@ class Loop:
         if self.average is not None:
             self.average.take(active)
         self.done += 1
+
+
+def make_adam(network: nn.Module, rate: float = RATE, steps: Tensor | None = None) -> Adam:
+    """Adam as it is quickest on the network's device."""
+    parameters = list(network.parameters())
+    kind = AdamOnCpu if parameters[0].device.type == "cpu" else Adam
+    return kind(parameters, rate, steps)
 
 
 def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
