@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from linkdist.checkpoints import Checkpoint
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import OptionError
 from linkdist.graph import UNKNOWN, Graph
@@ -16,7 +17,7 @@ from linkdist.network import ForkedMLP
 from linkdist.scale.feeding import Feed
 from linkdist.scale.learning import check_method, train_store
 from linkdist.scale.manifest import buckets
-from linkdist.scale.rounds import room_for, rounds_of, whole_round
+from linkdist.scale.rounds import places_of, rounds_of, whole_round
 from linkdist.scale.survey import PART, draw_held_out, survey, survey_with
 from linkdist.scale.synth import Planted, synth
 from linkdist.scale.training import Schedule, check_memory, fits_whole, part_bytes, train_rounds
@@ -50,7 +51,7 @@ def graph_of(store, known=None):
     x = np.concatenate([store.features(p) for p in range(store.P)]).astype(np.float32)
     y = np.concatenate([store.labels(p) for p in range(store.P)]).astype(np.int64)
     links = np.concatenate(
-        [store.links(a, b).astype(np.int64) + [first[a], first[b]] for a, b in buckets(store.P)]
+        [store.links(a, b).astype(np.int64) + first[[a, b]] for a, b in buckets(store.P)]
     )
     return Graph.build(x, links, y, store.classes)
 
@@ -86,10 +87,21 @@ def test_an_epoch_visits_every_bucket_once_and_swaps_one_part_at_a_time(P):
         assert all(set(now.parts) & set(after.parts) for now, after in pairwise(rounds))
 
 
-def test_epochs_have_orders_of_their_own_and_two_of_them_need_no_more_room():
+def test_epochs_have_orders_of_their_own():
     assert rounds_of(6, 0) != rounds_of(6, 1)
-    assert room_for([r for epoch in range(9) for r in rounds_of(6, epoch)]) == 3
-    assert room_for([whole_round(6)] * 2) == 6
+
+
+@pytest.mark.parametrize("P", [1, 2, 5, 8])
+def test_a_part_is_never_read_into_the_place_of_one_at_work(P):
+    rounds = [r for epoch in range(9) for r in rounds_of(P, epoch)]
+    places = places_of(rounds)
+    assert max(max(place.values()) for place in places) < min(P, 3)
+    for now, after in pairwise(places):
+        kept = now.keys() & after.keys()
+        assert all(now[part] == after[part] for part in kept)
+        new = {after[part] for part in after.keys() - kept}
+        assert not new & set(now.values())
+    assert places_of([whole_round(6)] * 2) == [{p: p for p in range(6)}] * 2
 
 
 def test_the_feed_brings_each_link_both_ways_with_its_own_features_and_labels(store):
@@ -176,14 +188,12 @@ def test_one_round_an_epoch_trains_exactly_as_a_graph_in_memory(store):
             assert torch.equal(ours[r], kept[best[r] - 1][i][r])
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for a kill between two rounds."""
 
 
 @pytest.mark.parametrize("after", [1, 5, 10, 13])
 def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path):
-    from linkdist.checkpoints import Checkpoint
-
     found = survey(in_parts, share=0.1, seed=0)
     schedule = Schedule.of(in_parts, 2, whole=False)
     whole = weights(trained(in_parts, found, schedule))
@@ -191,10 +201,10 @@ def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path
     def kill(done, total):
         assert total == len(schedule.rounds) == 20
         if done == after:
-            raise Killed
+            raise KilledError
 
     checkpoint = Checkpoint(tmp_path / "state", "this")
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         trained(in_parts, found, schedule, Course(checkpoint, kill), saved=0)
     course = Course(checkpoint, None)
     assert course.done == after
@@ -202,8 +212,6 @@ def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path
 
 
 def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
-    from linkdist.checkpoints import Checkpoint
-
     found = survey(in_parts, share=0.1, seed=0)
     schedule = Schedule.of(in_parts, 2, whole=False)
     checkpoint = Checkpoint(tmp_path / "state", "this")
@@ -241,7 +249,7 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
 
 def test_too_little_memory_is_told(in_parts):
     needed = sum(sorted(part_bytes(in_parts))[1:])
-    with pytest.raises(OptionError, match="--memory is .* more --parts"):
+    with pytest.raises(OptionError, match=r"--memory is .* more --parts"):
         check_memory(in_parts, needed)
     assert not fits_whole(in_parts, sum(part_bytes(in_parts)))
     assert fits_whole(in_parts, 10**8)

@@ -25,10 +25,12 @@ from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
+from linkdist.scale.learning import train_store
+from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scoring import Best
 from linkdist.serve.command import serve
 from linkdist.splits import HELD_OUT, PROTOCOLS, SETTINGS
-from linkdist.storage import load
+from linkdist.storage import Saved, load
 from linkdist.training import find_device
 from linkdist.workflow import Options, Tables
 
@@ -118,6 +120,10 @@ def train(
     name: Annotated[
         str | None, typer.Argument(help="A named graph; 'linkdist datasets' lists them.")
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE", help="A graph on disk that 'linkdist store' made."),
+    ] = None,
     nodes: NodeFile = None,
     edges: EdgeFile = None,
     id: Annotated[str | None, typer.Option(help="Node table's column of ids.")] = None,
@@ -171,6 +177,9 @@ def train(
         typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
     ] = HELD_OUT,
     device: Device = "auto",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="For a store: what training may hold of it.")
+    ] = MEMORY,
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -181,6 +190,19 @@ def train(
     check_names("method", [method], LINK_METHODS)
     check_seeds(seed, replicas, "--replicas")
     _check_json(json_file)
+    options = Options(method, replicas, epochs, held_out, seed, device)
+    if store is not None:
+        if out is None or name or nodes or edges:
+            raise OptionError(
+                "training on a --store needs --out, and takes no named graph and no tables: it has "
+                "both in it."
+            )
+        with Stages() as stages:
+            saved = train_store(
+                store, out, options, parse_memory(memory), resume=resume, watcher=stages
+            )
+        _told(saved, out, json_file)
+        return
     if nodes is None and edges is None:
         if name is None:
             raise OptionError("train needs a named graph, or your own --nodes and --edges.")
@@ -205,12 +227,16 @@ def train(
         nodes, edges, id, label, None if features is None else _names(features),
         _kinds(kinds), source, target, strict,
     )  # fmt: skip
-    options = Options(method, replicas, epochs, held_out, seed, device)
     with Stages() as stages:
         saved = workflow.train(tables, out, options, resume=resume, watcher=stages)
+    _told(saved, out, json_file)
+
+
+def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
     scores = saved.about.get("scores", {})
     print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
-    note(f"Model: {out}; its README.md says how to use it, its report.html what training showed.")
+    page = ", its report.html what training showed" if saved.report else ""
+    note(f"Model: {out}; its README.md says how to use it{page}.")
     _write_json(json_file, saved.about)
 
 

@@ -8,7 +8,7 @@ CSR features have no such places: the parts of a round are put below each other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from linkdist.graph import UNKNOWN, IntArray
 from linkdist.inputs import DenseInputs, Inputs, make_inputs
-from linkdist.scale.rounds import Round, room_for
+from linkdist.scale.rounds import Round, places_of
 from linkdist.scale.store import Store
 from linkdist.training import Seen
 
@@ -56,24 +56,24 @@ class Feed:
     def __init__(self, store: Store, held: Mapping[int, IntArray], device: torch.device) -> None:
         self.store, self.held, self.device = store, held, device
 
-    def read(self, rounds: Sequence[Round]) -> Iterator[Fed]:
-        """Everything that each of the rounds needs, in their order."""
-        if not rounds:
+    def read(self, rounds: Sequence[Round], start: int = 0) -> Iterator[Fed]:
+        """Everything that each of the rounds from `start` on needs, in their order."""
+        ahead = list(zip(rounds, places_of(rounds), strict=True))[start:]
+        if not ahead:
             return
-        kind = SparseRoom if self.store.kind == "csr" else DenseRoom
-        room = kind(self, room_for(rounds))
+        room = SparseRoom(self) if self.store.kind == "csr" else DenseRoom(self, rounds)
         with ThreadPoolExecutor(1, "read-ahead") as pool:
-            reading = pool.submit(self._fed, room, rounds[0], ())
-            for now, after in zip(rounds, [*rounds[1:], None], strict=True):
+            reading = pool.submit(self._fed, room, *ahead[0])
+            for after in [*ahead[1:], None]:
                 fed = reading.result()
                 if after is not None:
-                    reading = pool.submit(self._fed, room, after, now.parts)
+                    reading = pool.submit(self._fed, room, *after)
                 yield fed
                 # Let go of it before the next one comes.
                 del fed
 
-    def _fed(self, room: Room, round_: Round, busy: Collection[int]) -> Fed:
-        placed = room.place(round_.parts, busy)
+    def _fed(self, room: Room, round_: Round, places: Mapping[int, int]) -> Fed:
+        placed = room.place(places)
         sizes = self.store.sizes
         nodes = [np.arange(sizes[p]) + placed.first[p] for p in round_.parts]
         edges = np.concatenate([self._edges(placed.first, *bucket) for bucket in round_.buckets])
@@ -96,7 +96,8 @@ class Feed:
     def labels(self, part: int) -> npt.NDArray[np.int64]:
         """A part's labels, those that are held out left out."""
         y = self.store.labels(part).astype(np.int64)
-        y[self.held.get(part, ())] = UNKNOWN
+        if part in self.held:
+            y[self.held[part]] = UNKNOWN
         return y
 
 
@@ -111,40 +112,37 @@ class Placed(NamedTuple):
 class Room(ABC):
     """Where parts lie in memory."""
 
-    def __init__(self, feed: Feed, parts: int) -> None:
+    def __init__(self, feed: Feed) -> None:
         self.feed, self.store, self.device = feed, feed.store, feed.device
-        self.parts = parts
 
     @abstractmethod
-    def place(self, parts: Sequence[int], busy: Collection[int]) -> Placed:
-        """See to it that some parts are there, without touching those that are at work."""
+    def place(self, places: Mapping[int, int]) -> Placed:
+        """See to it that some parts are there, each in its place."""
 
 
 class DenseRoom(Room):
     """A matrix with a place for a few parts."""
 
-    def __init__(self, feed: Feed, parts: int) -> None:
-        super().__init__(feed, parts)
+    def __init__(self, feed: Feed, rounds: Sequence[Round]) -> None:
+        super().__init__(feed)
         store, on_gpu = self.store, self.device.type == "cuda"
+        parts = 1 + max(place for places in places_of(rounds) for place in places.values())
         self.most = int(store.sizes.max())
         width = store.d + (-store.d % 8 if on_gpu else 0)  # see DenseInputs
         kind = getattr(torch, store.kind)
         self.matrix = torch.zeros(parts * self.most, width, dtype=kind, device=self.device)
         self.y = torch.full((parts * self.most,), UNKNOWN, device=self.device)
         self.inputs = DenseInputs(self.matrix)
-        self.holds: list[int | None] = [None] * parts
+        self.holds: dict[int, int] = {}
         self.aside = np.empty((self.most, store.d), store.kind) if on_gpu else None
 
-    def place(self, parts: Sequence[int], busy: Collection[int]) -> Placed:
-        """Read what is missing into places that nobody needs."""
-        needed = {*parts, *busy}
-        for part in parts:
-            if part not in self.holds:
-                free = next(i for i, held in enumerate(self.holds) if held not in needed)
-                self.holds[free] = None
-                self._read(part, free * self.most)
-                self.holds[free] = part
-        first = {part: self.holds.index(part) * self.most for part in parts}
+    def place(self, places: Mapping[int, int]) -> Placed:
+        """Read what is missing into its place."""
+        for part, place in places.items():
+            if self.holds.get(place) != part:
+                self._read(part, place * self.most)
+                self.holds[place] = part
+        first = {part: place * self.most for part, place in places.items()}
         return Placed(self.inputs, self.y, first)
 
     def _read(self, part: int, row: int) -> None:
@@ -160,20 +158,19 @@ class DenseRoom(Room):
 class SparseRoom(Room):
     """CSR matrices, put below each other for each round."""
 
-    def __init__(self, feed: Feed, parts: int) -> None:
-        super().__init__(feed, parts)
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed)
         self.holds: dict[int, tuple[sparse.csr_matrix, npt.NDArray[np.int64]]] = {}
 
-    def place(self, parts: Sequence[int], busy: Collection[int]) -> Placed:
-        """Read what is missing, and forget what nobody needs."""
-        for part in set(self.holds) - {*parts, *busy}:
-            del self.holds[part]
-        for part in parts:
-            if part not in self.holds:
-                self.holds[part] = (self.store.features(part), self.feed.labels(part))
-        some = [self.holds[part] for part in parts]
-        x = some[0][0] if len(some) == 1 else sparse.vstack([x for x, _ in some], format="csr")
-        y = torch.from_numpy(np.concatenate([y for _, y in some])).to(self.device)
-        ends = np.cumsum([0, *self.store.sizes[list(parts)]]).tolist()
-        first = dict(zip(parts, ends, strict=False))
-        return Placed(make_inputs(x, self.device), y, first)
+    def place(self, places: Mapping[int, int]) -> Placed:
+        """Read what is missing, and forget what is not needed."""
+        self.holds = {
+            part: self.holds.get(part) or (self.store.features(part), self.feed.labels(part))
+            for part in places
+        }
+        x = [x for x, _ in self.holds.values()]
+        y = np.concatenate([y for _, y in self.holds.values()])
+        inputs = make_inputs(x[0] if len(x) == 1 else sparse.vstack(x, format="csr"), self.device)
+        ends = np.cumsum([0, *(len(y) for _, y in self.holds.values())]).tolist()
+        first = dict(zip(places, ends, strict=False))
+        return Placed(inputs, torch.from_numpy(y).to(self.device), first)

@@ -63,13 +63,24 @@ def whole_round(P: int) -> Round:
     return Round(tuple(range(P)), tuple(buckets(P)))
 
 
-def room_for(rounds: Sequence[Round]) -> int:
-    """How many parts must have room: those of a round and of the next, which is read meanwhile.
+def places_of(rounds: Sequence[Round]) -> list[dict[int, int]]:
+    """Where in memory the parts of each round lie, by numbered places.
+
+    A part keeps its place for as long as it is needed, and a part that is read while a round is
+    at work gets one that is free. They are the same wherever a training goes on.
 
     Examples
     --------
-    >>> room_for(rounds_of(8, epoch=0)), room_for(rounds_of(1, epoch=0))
-    (3, 1)
+    >>> places_of(rounds_of(3, epoch=0))
+    [{2: 0}, {1: 1, 2: 0}, {0: 2, 2: 0}, {0: 2}, {0: 2, 1: 1}, {1: 1}]
     """
     pairs = zip(rounds, rounds[1:] or rounds, strict=False)
-    return max(len({*now.parts, *after.parts}) for now, after in pairs)
+    holds: list[int | None] = [None] * max(len({*now.parts, *after.parts}) for now, after in pairs)
+    places, busy = [], set[int]()
+    for round_ in rounds:
+        needed = busy.union(round_.parts)
+        for part in sorted(set(round_.parts).difference(holds)):
+            holds[next(i for i, held in enumerate(holds) if held not in needed)] = part
+        places.append({part: holds.index(part) for part in round_.parts})
+        busy = set(round_.parts)
+    return places

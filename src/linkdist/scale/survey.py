@@ -173,7 +173,8 @@ def _number(part: int, rows: npt.NDArray[Any]) -> IntArray:
 
 
 def _rows(nodes: IntArray, part: int) -> IntArray:
-    return nodes[nodes >> PART == part] & ((1 << PART) - 1)
+    own: IntArray = nodes[nodes >> PART == part]
+    return own & ((1 << PART) - 1)
 
 
 def _rank(values: IntArray) -> IntArray:

@@ -102,10 +102,9 @@ def train_rounds(
     stage = Plain(ground, network, make_adam(network))
     course.resume(stage)
     total, kept_at = len(schedule.rounds), time.monotonic()
-    ahead = schedule.rounds[course.done : stop]
-    feed = Feed(store, found.held, device)
+    ahead = Feed(store, found.held, device).read(schedule.rounds[:stop], course.done)
     with manners(device):
-        for number, fed in enumerate(feed.read(ahead), course.done):
+        for number, fed in enumerate(ahead, course.done):
             length = fed.seen.edges.shape[1]
             if length:
                 seen = Seen(*(part.expand(R, *part.shape[1:]) for part in fed.seen))
