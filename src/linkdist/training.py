@@ -38,6 +38,7 @@ from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients
 from linkdist.network import MOMENTUM, ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.objective import Objective
+from linkdist.orders import make_order
 from linkdist.splits import View
 
 METHODS = ("linkdist", "colinkdist")
@@ -251,9 +252,7 @@ class Loop:
         whole = None if epochs is None else epochs * self.own_steps
         self.adam = adam or make_adam(network, rate, whole)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.column = torch.arange(self.batch, device=self.device)
-        shape = (len(lengths), self.steps * self.batch)
-        self.order = torch.empty(shape, dtype=torch.int64, device=self.device)
+        self.order = make_order(lengths, self.steps, self.batch, self.device)
         self.taken = 0
         self.recorded: torch.cuda.CUDAGraph | None = None
 
@@ -278,16 +277,11 @@ class Loop:
     def epoch(self, epoch: int) -> Iterator[int]:
         """Take an epoch's steps one by one, inside `manners`; gives each step's number."""
         self.draws.begin(epoch)
-        self._shuffle()
+        self.order.shuffle(self.draws)
+        self.done.zero_()
         for step in range(self.steps):
             self._advance()
             yield step
-
-    def _shuffle(self) -> None:
-        self.done.zero_()
-        place = torch.arange(self.order.shape[1], device=self.device)
-        for r, length in enumerate(self.lengths):
-            self.order[r] = self.draws.order(r, length)[place % length]
 
     def _advance(self) -> None:
         if self.device.type != "cuda" or not HAS_TRITON:
@@ -305,7 +299,7 @@ class Loop:
 
     def _step(self) -> None:
         active = (self.done < self.own_steps).float()  # (R,)
-        index = self.order.index_select(1, self.done * self.batch + self.column)  # (R, B)
+        index = self.order.batch(self.done)  # (R, B)
         pace = (MOMENTUM * active).view(-1, 1, 1)
         self.adam.clear()
         self.loss(index, self.draws, pace).sum().backward()

@@ -18,6 +18,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from linkdist.backends import HAS_TRITON
 from linkdist.graph import UNKNOWN, IntArray
 from linkdist.inputs import DenseInputs, Inputs, make_inputs
 from linkdist.scale.rounds import Round, places_of
@@ -132,7 +133,8 @@ class DenseRoom(Room):
         kind = getattr(torch, store.kind)
         self.matrix = torch.zeros(parts * self.most, width, dtype=kind, device=self.device)
         self.y = torch.full((parts * self.most,), UNKNOWN, device=self.device)
-        self.inputs = DenseInputs(self.matrix)
+        out = torch.bfloat16 if on_gpu and HAS_TRITON else torch.float32
+        self.inputs = DenseInputs(self.matrix, out=out)
         self.holds: dict[int, int] = {}
         self.aside = np.empty((self.most, store.d), store.kind) if on_gpu else None
 

@@ -21,7 +21,7 @@ from linkdist.memory import pack, remember
 from linkdist.scale.manifest import MANIFEST
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
-from linkdist.scale.training import Schedule, check_memory, fits_whole, train_rounds
+from linkdist.scale.training import Schedule, batch_for, check_memory, fits_whole, train_rounds
 from linkdist.stages import Course, Kept
 from linkdist.storage import Saved, check_target, save
 from linkdist.training import METHODS, epochs_for, find_device
@@ -83,6 +83,7 @@ def train_store(
         Course(checkpoint, watcher.progress),
         method=options.method,
         device=device,
+        batch=batch_for(store, device),
     )
     seconds = time.perf_counter() - started
     saved = saved_model(store, found, stage, options, epochs, seconds)
