@@ -223,6 +223,9 @@ class Loop:
         Over which the rate falls to nothing; without it the rate stays.
     adam : Adam, optional
         Of a loop over other items, whose training this one goes on with.
+    steps : callable, optional
+        Says how many steps to take at least, from how many the items need: more where others train
+        beside this loop. The items then come again.
     """
 
     WARM_UP = 3
@@ -239,16 +242,18 @@ class Loop:
         average: Average[Any] | None = None,
         epochs: int | None = None,
         adam: Adam | None = None,
+        steps: Callable[[int], int] = lambda own: own,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
         self.average = average
         self.lengths = lengths
         self.batch = min(batch, max(lengths))
-        steps = [-(-length // self.batch) for length in lengths]
-        self.steps = max(steps)
+        own = [-(-length // self.batch) for length in lengths]
+        self.steps = steps(max(own))
         self.draws = Draws(seeds, self.device)
-        self.own_steps = torch.tensor(steps, device=self.device)
+        more = self.steps - max(own)
+        self.own_steps = torch.tensor([count + more for count in own], device=self.device)
         whole = None if epochs is None else epochs * self.own_steps
         self.adam = adam or make_adam(network, rate, whole)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)

@@ -22,6 +22,7 @@ from linkdist.coefficients import coefficients
 from linkdist.errors import OptionError
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
+from linkdist.scale.crews import Alone
 from linkdist.scale.feeding import Feed
 from linkdist.scale.manifest import feature_files
 from linkdist.scale.planning import LINK, format_memory, training_memory
@@ -39,9 +40,12 @@ SAVED = 60.0
 """Seconds after which the state is kept at a round's end, though the epoch is not over."""
 
 
+ALONE = Alone()
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """The rounds of a training, and which of them end an epoch."""
+    """The rounds of a training, and how many of them are an epoch."""
 
     rounds: Sequence[Round]
     epoch: int
@@ -51,8 +55,14 @@ class Schedule:
         """So many epochs over a store, which may be in memory as a whole."""
         if whole:
             return cls([whole_round(store.P)] * epochs, 1)
-        each = [rounds_of(store.P, epoch) for epoch in range(epochs)]
-        return cls([round_ for epoch in each for round_ in epoch], len(each[0]))
+        counts = store.counts
+        rounds = [
+            round_
+            for epoch in range(epochs)
+            for round_ in rounds_of(store.P, epoch)
+            if counts[round_.buckets[0]]
+        ]
+        return cls(rounds, len(rounds) // epochs)
 
 
 def train_rounds(
@@ -65,6 +75,7 @@ def train_rounds(
     method: str = "colinkdist",
     device: torch.device,
     batch: int = BATCH,
+    crew: Alone = ALONE,
     stop: int | None = None,
     saved: float = SAVED,
 ) -> Kept:
@@ -87,7 +98,9 @@ def train_rounds(
     device : torch.device
         Where to train.
     batch : int, optional
-        How many edges a step takes.
+        How many edges a step takes, of all workers together.
+    crew : Alone, optional
+        Who trains; the first worker's course is told and its stage is looked at.
     stop : int, optional
         The round before which to stop, for measurements.
     saved : float, optional
@@ -106,23 +119,31 @@ def train_rounds(
     stage = Plain(ground, network, make_adam(network))
     course.resume(stage)
     total, kept_at = len(schedule.rounds), time.monotonic()
-    ahead = Feed(store, found.held, device).read(schedule.rounds[:stop], course.done)
+    shared = crew.shared(network)
+    own, behind = crew.own(schedule.rounds[:stop], course.done)
+    ahead = Feed(store, found.held, device).read(own, behind)
     with manners(device):
-        for number, fed in enumerate(ahead, course.done):
+        for turn, fed in enumerate(ahead):
+            before = course.done + turn * crew.size
             length = fed.seen.edges.shape[1]
-            if length:
-                seen = Seen(*(part.expand(R, *part.shape[1:]) for part in fed.seen))
-                loss = loss_on_links(network, fed.inputs, seen, by, method)
-                loop = Loop(network, loss, [length] * R, seeds, batch, adam=stage.adam)
-                for _ in loop.epoch(number):
-                    pass
-            is_last = (number + 1) % schedule.epoch == 0
-            if is_last:
+            seen = Seen(*(part.expand(R, *part.shape[1:]) for part in fed.seen))
+            loss = loss_on_links(shared, fed.inputs, seen, by, method)
+            loop = Loop(
+                shared, loss, [length] * R, seeds, batch // crew.size, adam=stage.adam,
+                steps=crew.most,
+            )  # fmt: skip
+            for _ in loop.epoch(before + crew.rank):
+                pass
+            if crew.rank:
+                continue
+            done = min(before + crew.size, total)
+            ends = done // schedule.epoch > before // schedule.epoch
+            if ends:
                 stage.look()
-            keep = is_last or time.monotonic() - kept_at >= saved
+            keep = ends or time.monotonic() - kept_at >= saved
             state = {**stage.state(), **stage.history.state()} if keep else None
             kept_at = time.monotonic() if keep else kept_at
-            course.after(number + 1, total, state)
+            course.after(done, total, state)
     stage.finish()
     return stage
 
