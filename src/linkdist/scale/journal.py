@@ -58,6 +58,12 @@ class Journal:
         for name, length in self._lengths.items():
             os.truncate(folder / name, length)
 
+    @property
+    def finishing(self) -> dict[str, Any] | None:
+        """The manifest's fields, where a killed process had all files and only had to finish."""
+        fields: dict[str, Any] | None = self.state.get("finishing")
+        return fields
+
     def note(self, **state: Any) -> None:  # noqa: ANN401
         """Say how far the work is; what was appended until now is then there to stay."""
         self.state |= state
@@ -141,6 +147,9 @@ class Journal:
         watcher : Watcher
             Is told how it goes.
         """
+        self._lengths = {}  # nothing grows from here on
+        self.note(finishing=fields)
+        shutil.rmtree(self.folder / WORK, ignore_errors=True)
         watcher.stage("taking digests")
         files = {}
         for done, name in enumerate(names, start=1):
@@ -149,7 +158,6 @@ class Journal:
                 files[name] = File(file.tell(), digest)
             watcher.progress(done, len(names))
         with self.writing(self.folder / MANIFEST):
-            shutil.rmtree(self.folder / WORK, ignore_errors=True)
             Manifest(**fields, files=files).write(self.folder)
             move_into_place(self.folder, self.target)
         with suppress(OSError):  # in nobody's way

@@ -27,7 +27,7 @@ from linkdist.errors import StoreError
 from linkdist.graph import IntArray
 from linkdist.header import some
 from linkdist.scale.arrays import HEADER, as_bytes, npy_header
-from linkdist.scale.manifest import AGAIN, CSR, Manifest, bucket_file, part_file
+from linkdist.scale.manifest import AGAIN, CSR, Manifest, bucket_file, bucket_place, part_file
 
 _checked: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -189,8 +189,8 @@ class Store:
         """The links between two parts, (m_ab, 2): rows of part a and of part b, a <= b."""
         if not 0 <= a <= b < self.P:
             raise StoreError(f"links lie in buckets a <= b < {self.P}; asked for {a} and {b}.")
-        place = a * self.P - a * (a - 1) // 2 + b - a
-        return self._array(bucket_file(a, b), "uint32", (self.manifest.counts[place], 2))
+        m = self.manifest.counts[bucket_place(a, b, self.P)]
+        return self._array(bucket_file(a, b), "uint32", (m, 2))
 
     def _array(
         self, name: str, kind: str, shape: tuple[int, ...], out: npt.NDArray[Any] | None = None
