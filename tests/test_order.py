@@ -36,7 +36,7 @@ ORDER = [
     *("findings", "pages", "charts", "report", "workflow"),
     *("scale.manifest", "scale.arrays", "scale.planning", "scale.store", "scale.journal"),
     *("scale.placing", "scale.pairs", "scale.synth"),
-    *("scale.parting", "scale.resolving", "scale.building"),
+    *("scale.parting", "scale.resolving", "scale.building", "scale.checking"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.encoding"),
@@ -49,7 +49,7 @@ ORDER = [
         "serve.documents",
     ),
     *("serve.guard", "serve.bodies", "serve.streams", "serve.app", "serve.command"),
-    *("console", "cli", "entry"),
+    *("arguments", "console", "scale.commands", "cli", "entry"),
 ]
 """A module imports only from modules above it; a new one gets its place here."""
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import as_arrays, build_papers, dense, papers_tables, small, tree, write
 
 from linkdist.columns import text_of
 from linkdist.errors import OptionError, StoreError, TableError
@@ -23,6 +22,7 @@ from linkdist.scale.building import build
 from linkdist.scale.placing import hash64
 from linkdist.scale.store import Store
 from linkdist.workflow import Tables, Watcher
+from stores import as_arrays, build_papers, dense, papers_tables, small, tree, write
 
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20)
 
@@ -36,9 +36,7 @@ def graphs(draw):
     ids = draw(st.lists(one, min_size=n, max_size=n, unique_by=str))
     labels = draw(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=n, max_size=n))
     labels[:2] = ["b", "a"]
-    numbers = st.lists(
-        st.one_of(st.none(), st.floats(-1e6, 1e6, width=32)), min_size=n, max_size=n
-    )
+    numbers = st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, width=32)), min_size=n, max_size=n)
     nodes = {"id": ids, "class": labels, "age": [1.5, 2.5, *draw(numbers)[2:]]}
     extra = draw(st.sampled_from(["", "words", "shelf", "vector"]))
     if extra == "words":
@@ -58,9 +56,7 @@ def graphs(draw):
 
 def in_memory(tables):
     nodes = read_nodes(tables.nodes, tables.id, tables.label, tables.kinds, tables.features)
-    links, report = read_links(
-        tables.edges, nodes.ids, tables.source, tables.target, tables.strict
-    )
+    links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
     every = with_own_loops(links, len(nodes.labels))
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
@@ -72,12 +68,15 @@ class Reports(Watcher):
 
 def check_same(tables, out, dtype, parts, **options):
     """Build, and compare all with the in-memory way; the store, or None where both refuse."""
+    refusal = None
     try:
         nodes, graph, report = in_memory(tables)
     except TableError as error:
+        refusal = str(error)
+    if refusal is not None:
         with pytest.raises(TableError) as found:
             build(tables, out, parts=parts, dtype=dtype)
-        assert str(found.value) == str(error)
+        assert str(found.value) == refusal
         return None
     told = Reports()
     store = build(tables, out, parts=parts, dtype=dtype, watcher=told, **options)
@@ -250,7 +249,7 @@ def test_too_many_parts_are_refused_with_the_most_that_are_possible(papers, tmp_
 
 
 def test_too_little_memory_says_how_much_it_takes(papers, tmp_path):
-    with pytest.raises(OptionError, match="is too little for 1200 nodes .* Give --memory") as found:
+    with pytest.raises(OptionError, match="is too little for 1200 nodes") as found:
         build(papers_tables(papers), tmp_path / "store", memory=10_000)
     enough = int(str(found.value).split("--memory ")[1].split()[0])
     assert build(papers_tables(papers), tmp_path / "store", memory=enough).P == 11
@@ -260,12 +259,12 @@ def test_an_existing_directory_stays_unless_it_is_a_store_and_may_go(papers, tmp
     out = tmp_path / "store"
     build_papers(papers, out)
     before = tree(out)
-    with pytest.raises(OptionError, match="is a store already.*--overwrite"):
+    with pytest.raises(OptionError, match=r"is a store already.*--overwrite"):
         build_papers(papers, out)
     assert build_papers(papers, out, parts=2, overwrite=True).P == 2
     assert tree(out) != before
     (out / "notes.md").write_text("mine")
-    with pytest.raises(OptionError, match="holds notes.md; only an empty directory or a store"):
+    with pytest.raises(OptionError, match=r"holds notes\.md; only an empty directory or a store"):
         build_papers(papers, out, overwrite=True)
     (tmp_path / "other.building").mkdir()
     (tmp_path / "other.building" / "notes.md").write_text("mine")

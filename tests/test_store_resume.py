@@ -1,4 +1,4 @@
-"""Killed builds go on. Oracle: the bytes of a store that was built undisturbed."""
+"""KilledError builds go on. Oracle: the bytes of a store that was built undisturbed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from stores import build_papers, papers_tables, small, tree
 
 from linkdist.errors import StoreError
 from linkdist.scale import building, resolving
@@ -21,11 +20,12 @@ from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.store import Store
 from linkdist.scale.synth import Planted, synth
 from linkdist.workflow import Watcher
+from stores import build_papers, papers_tables, small, tree
 
 PLANTED = Planted(nodes=3000, links=20_000, features=5, classes=4)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -51,7 +51,7 @@ def raising_after(monkeypatch, name, calls):
     def call(self, *args, **options):
         counted[0] += 1
         if counted[0] > calls:
-            raise Killed
+            raise KilledError
         return real(self, *args, **options)
 
     monkeypatch.setattr(Journal, name, call)
@@ -69,7 +69,7 @@ def test_a_build_killed_anywhere_ends_with_the_same_bytes(
             counted = raising_after(patch, name, calls)
             try:
                 build_papers(papers, out)
-            except Killed:
+            except KilledError:
                 kills += 1
                 with pytest.raises(StoreError, match=r"half-built|no store|no directory"):
                     Store.open(out.with_name("store.building"))
@@ -87,7 +87,7 @@ class AtStage(Watcher):
     def stage(self, name):
         self.seen.append(name)
         if name == self.asked:
-            raise Killed
+            raise KilledError
 
 
 STAGES = (
@@ -99,7 +99,7 @@ STAGES = (
 def test_a_build_killed_at_each_stage_ends_with_the_same_bytes(papers, tmp_path, undisturbed):
     out = tmp_path / "store"
     for stage in STAGES:
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             build_papers(papers, out, watcher=AtStage(stage))
     last = AtStage(None)
     build_papers(papers, out, watcher=last)
@@ -111,7 +111,7 @@ def test_what_was_written_is_not_written_again(papers, tmp_path, monkeypatch, fi
     out = tmp_path / "store"
     with monkeypatch.context() as patch:
         raising_after(patch, "note", 6)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             build_papers(papers, out)
     journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
     assert 0 < journal["rows"] < 1200
@@ -134,7 +134,7 @@ def test_what_was_written_is_not_written_again(papers, tmp_path, monkeypatch, fi
 
 def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
     out = tmp_path / "store"
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         build_papers(papers, out, parts=2, watcher=AtStage("reading links"))
     again = AtStage(None)
     build_papers(papers, out, watcher=again)
@@ -145,7 +145,7 @@ def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
     tables = papers_tables(papers)
     tables = type(tables)(nodes, tables.edges, tables.id, tables.label)
     other = tmp_path / "other"
-    with small(), pytest.raises(Killed):
+    with small(), pytest.raises(KilledError):
         build(tables, other, parts=3, watcher=AtStage("reading links"))
     os.utime(nodes, ns=(1, 1))
     again = AtStage(None)
@@ -158,7 +158,7 @@ def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
 @pytest.mark.parametrize("damage", ["garbage", "missing", "short"])
 def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undisturbed, damage):
     out, folder = tmp_path / "store", tmp_path / "store.building"
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         build_papers(papers, out, watcher=AtStage("reading links"))
     if damage == "garbage":
         (folder / "journal.json").write_text("[1, 2")
@@ -246,7 +246,7 @@ def test_a_killed_synth_ends_with_the_same_bytes(tmp_path, monkeypatch):
                 raising_after(patch, "save", calls)
                 try:
                     synth(tmp_path / "store", PLANTED, parts=3)
-                except Killed:
+                except KilledError:
                     assert (tmp_path / "store.building").exists()
             calls += 1
     assert calls > 3
