@@ -79,10 +79,10 @@ def test_synth_makes_what_is_asked_for(command, tmp_path):
         (["--parts", "99"], "99 parts are too fine for 4796 links"),
         (["--memory", "lots"], "memory must be a number of bytes such as 500MB"),
         (["--memory", "1kB"], "is too little for 1200 nodes"),
-        (["--dtype", "float8"], "unknown type of features 'float8' (near: float16"),
+        (["--dtype", "float8"], "unknown type of features 'float8' (near: "),
         (["--kinds", "year"], "--kinds takes COLUMN=KIND"),
         (["--features", "aged"], "unknown column 'aged'"),
-        (["--source", "from"], "unknown column 'from'"),
+        (["--source", "form"], "unknown column 'form' (near: from)"),
         (["--strict"], "links must stand once, in one direction; row "),
     ],
 )
@@ -92,7 +92,7 @@ def test_mistakes_are_told_in_plain_words(build, tmp_path, options, message):
     assert message in words(err)
     assert "Traceback" not in err
     assert not out
-    assert not (tmp_path / "store").exists()
+    assert not list(tmp_path.iterdir()), "nothing is left of what cannot go on"
 
 
 @pytest.mark.parametrize("name", ["info", "check"])
@@ -110,27 +110,27 @@ def test_what_is_no_store_is_told(command, tmp_path, name):
 # memory -------------------------------------------------------------------------------------------
 
 PEAK = """
-import resource, sys
+import re, sys
 from pathlib import Path
 from linkdist.scale.building import build
 from linkdist.workflow import Tables
-folder = Path(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+folder, status = Path(sys.argv[1]), Path("/proc/self/status")
+held = lambda name: int(re.search(name + r":\\s+(\\d+) kB", status.read_text())[1])
+Path("/proc/self/clear_refs").write_text("5")  # the peak of importing is none of ours
+before = held("VmRSS")
 store = build(
     Tables(folder / "nodes.parquet", folder / "links.parquet", "id", "class"),
     folder / "store", memory=int(sys.argv[2]),
 )
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(store.n, store.m, store.P, (after - before) * 1024)
+print(store.n, store.m, store.P, (held("VmHWM") - before) * 1024)
 """
 
 
 def write_large(folder, n, m, d):
     """Tables of n nodes and m links, a piece at a time."""
     random = np.random.default_rng(0)
-    schema = pa.schema(
-        [("id", pa.string()), ("class", pa.string()), ("x", pa.list_(pa.float32(), d))]
-    )
+    vector = pa.list_(pa.float32(), d)
+    schema = pa.schema([("id", pa.string()), ("class", pa.string()), ("x", vector)])
     with pa.parquet.ParquetWriter(folder / "nodes.parquet", schema) as writer:
         for start in range(0, n, 1 << 16):
             k = min(1 << 16, n - start)
@@ -149,6 +149,7 @@ def write_large(folder, n, m, d):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the peak")
 def test_building_takes_no_more_memory_than_it_may(tmp_path):
     n, m, d, memory = 1_000_000, 4_000_000, 64, 100_000_000
     write_large(tmp_path, n, m, d)

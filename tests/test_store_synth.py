@@ -1,4 +1,4 @@
-"""Oracles: the shares that were asked for, within statistical bounds; the best guess in closed form."""
+"""Oracles: the shares that were asked for, within statistical bounds; a formula for chance."""
 
 from __future__ import annotations
 

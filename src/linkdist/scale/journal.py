@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.directories import move_into_place
-from linkdist.errors import OptionError, StoreError
+from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.files import replace_text
 from linkdist.header import some
 from linkdist.scale.arrays import as_bytes, npy_header
@@ -201,7 +201,11 @@ def open_journal(
             _clear(folder)
         for name in ("parts", "links", WORK):
             (folder / name).mkdir(exist_ok=True)
-        yield Journal(target, folder, plain, state)
+        try:
+            yield Journal(target, folder, plain, state)
+        except (TableError, OptionError):  # other tables or options begin anew
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def check_target(target: Path, overwrite: bool) -> None:
