@@ -34,7 +34,7 @@ def fine(monkeypatch):
     """Let a build write and take notes as often as it can."""
     for name, value in (("LEAST", 2400), ("MOST", 2400), ("BATCH", 100)):
         monkeypatch.setattr(building, name, value)
-    monkeypatch.setattr(resolving, "EVERY", 2)
+    monkeypatch.setattr(resolving, "EVERY", 1)
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +266,7 @@ from linkdist.workflow import Tables
 folder, out, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 building.LEAST = building.MOST = 2400
 building.BATCH = 100
-resolving.EVERY = 2
+resolving.EVERY = 1
 real, told = Journal.append, [0]
 
 def append(self, *args):

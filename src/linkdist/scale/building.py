@@ -48,7 +48,7 @@ from linkdist.scale.manifest import (
     part_file,
 )
 from linkdist.scale.parting import Layout, as_float16, part_sizes, sort_ids, write_nodes
-from linkdist.scale.planning import MEMORY, check_parts, parse_memory, parts_for
+from linkdist.scale.planning import HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.scale.resolving import RECORD, report_of, resolve, scatter
 from linkdist.scale.store import Store
 from linkdist.tables import BATCH, open_table
@@ -58,7 +58,10 @@ LEAST, MOST = 1 << 20, 1 << 27
 """Bytes that are gathered before they are written: a sixteenth of the memory, within these."""
 
 ID = 32
-"""Bytes that an id is taken to have where the disk's room is told of."""
+"""Bytes that an id is taken to have."""
+
+SORTED = 64 + 2 * ID
+"""Bytes that a node takes while its part's ids are put in order."""
 
 
 def build(
@@ -71,7 +74,7 @@ def build(
     overwrite: bool = False,
     watcher: Watcher | None = None,
 ) -> Store:
-    """Build a store from tables; killed and asked for the same again, it goes on where it was.
+    r"""Build a store from tables; killed and asked for the same again, it goes on where it was.
 
     Parameters
     ----------
@@ -94,13 +97,24 @@ def build(
     ------
     TableError, OptionError, StoreError
         With what is wrong and what to do.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     nodes, edges = Path(folder, "nodes.csv"), Path(folder, "links.csv")
+    ...     _ = nodes.write_text("paper,field,age\n7,math,1\n8,art,3\n9,,2\n")
+    ...     _ = edges.write_text("a,b\n7,8\n8,7\n")
+    ...     store = build(Tables(nodes, edges, "paper", "field"), Path(folder, "store"))
+    ...     store.ids(0).to_pylist(), store.links(0, 0).tolist()
+    (['7', '8', '9'], [[0, 1], [2, 2]])
     """
     check_names("type of features", [dtype], DENSE)
     memory = parse_memory(MEMORY) if memory is None else memory
     if memory < 1:
         raise OptionError(f"memory must be 1 byte or more; found {memory}.")
     if parts is not None:
-        check_parts(parts, links=1 << 62)
+        check_parts(parts, links=1 << 62)  # their number alone; of links we know nothing yet
     watcher = watcher or Watcher()
     budget = max(LEAST, min(MOST, memory // 16))
     asked = _asked(tables) | {"parts": parts, "memory": memory, "dtype": dtype}
@@ -150,7 +164,9 @@ def _plan(
         sparse = any(column.is_sparse for column in survey.encoders.columns)
         kind = "csr" if sparse else dtype
         if parts is None:
-            parts = parts_for(survey.rows, _node_bytes(survey, kind), links, memory)
+            # Building holds one part where training holds several.
+            held = max(_node_bytes(survey, kind), SORTED / HELD_PARTS)
+            parts = parts_for(survey.rows, held, links, memory)
         check_parts(parts, links)
         journal.needed = _needed(survey, links)
         found = {

@@ -183,6 +183,18 @@ def open_journal(
     ------
     OptionError, StoreError
         If the directory is taken, cannot be written, or if another process builds it now.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.append("links/0000-0000.npy", b"some links")
+    ...         journal.note(done=1)
+    ...         journal.append("links/0000-0000.npy", b", of which a kill leaves half")
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.state, (journal.folder / "links/0000-0000.npy").read_bytes()
+    ({'done': 1}, b'some links')
     """
     target = Path(directory).resolve()
     check_target(target, overwrite)

@@ -113,6 +113,12 @@ def as_float16(
         Features.
     path, row, encoders
         The table, the number of the first row and the columns, for the sentence.
+
+    Examples
+    --------
+    >>> x = np.ones((2, 3), np.float32)
+    >>> as_float16(x, Path("nodes.csv"), 1, Encoders([])).dtype
+    dtype('float16')
     """
     with np.errstate(over="ignore"):
         half = x.astype(np.float16)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkdist.columns import as_mask
+from linkdist.errors import StoreError
 from linkdist.problems import SHOWN
 from linkdist.readers import LinkReport, check_links, link_batches
 from linkdist.scale.arrays import as_bytes
@@ -34,8 +35,8 @@ RUNS, INDEX = f"{WORK}/runs", f"{WORK}/runs.index"
 RECORD = 24
 """Bytes of a link in a run: the hashes of its two ids and its row in the table."""
 
-EVERY = 64
-"""Buckets after which the journal is told."""
+EVERY = 1 << 20
+"""Links after which the journal is told."""
 
 CHUNK = 1 << 20
 """Links that are looked up at once."""
@@ -113,6 +114,7 @@ def resolve(
         tally.setdefault(name, 0)
     runs, known = _Runs(journal, P), Known(journal.folder)
     seen = Seen(journal.folder / WORK, sizes)
+    since = 0
     order = sorted(buckets(P), key=lambda pair: (pair[0] == pair[1], pair))
     for done, (a, b) in enumerate(order, start=1):
         if done <= tally["resolved"]:
@@ -126,6 +128,7 @@ def resolve(
             _keep_examples(tally, keys, records[there, 2], within=a == b)
         del records, i, j
         before = len(keys)
+        since += before
         keys = distinct(keys)
         tally["kept"] += len(keys)
         tally["duplicates"] += before - len(keys)
@@ -138,8 +141,9 @@ def resolve(
             tally["alone"] += len(every) - len(keys)
             links = unpacked(every)
         journal.save(bucket_file(a, b), links)
-        if done % EVERY == 0 or done == len(order):
+        if since >= EVERY or done == len(order):
             journal.note(resolved=done)
+            since = 0
         tell(done)
 
 
@@ -236,12 +240,12 @@ class _Runs:
         bounds = np.array(self._starts[:, place : place + 2])
         records = np.empty((int(np.diff(bounds).sum()), 3), dtype=np.uint64)
         filled = 0
-        with self._path.open("rb", buffering=0) as file:
+        with self._path.open("rb") as file:
             for start, end in bounds.tolist():
                 file.seek(start * RECORD)
                 into = as_bytes(records[filled : filled + end - start])
-                while into:
-                    into = into[file.readinto(into) :]
+                if file.readinto(into) != len(into):
+                    raise StoreError(f"{self._path} was cut off. Take it away and build again.")
                 filled += end - start
         return records
 

@@ -57,6 +57,13 @@ class Store:
         StoreError
             If it is missing, half-built, newer than this program, or if files are missing or of
             other sizes: all of them in one message.
+
+        Examples
+        --------
+        >>> Store.open("/nowhere")
+        Traceback (most recent call last):
+        linkdist.errors.StoreError: there is no directory /nowhere. Name one that 'linkdist store \
+build' or 'linkdist store synth' made.
         """
         target = Path(directory).resolve()
         manifest = Manifest.read(target)
@@ -264,7 +271,12 @@ def size_problems(directory: Path, manifest: Manifest) -> list[str]:
 
 
 def distrust() -> None:
-    """Compare files with their digests again when they are read next."""
+    """Compare files with their digests again when they are read next.
+
+    Examples
+    --------
+    >>> distrust()
+    """
     _checked.clear()
 
 
