@@ -44,7 +44,8 @@ ORDER = [
     *("classifier", "drawing", "card", "directories", "header", "storage", "export"),
     *("findings", "pages", "charts", "report", "workflow"),
     *("scale.manifest", "scale.arrays", "scale.planning", "scale.store", "scale.journal"),
-    *("scale.pairs", "scale.synth"),
+    *("scale.placing", "scale.pairs", "scale.synth"),
+    *("scale.parting", "scale.resolving", "scale.building", "scale.checking"),
     *("scale.rounds", "scale.crews", "scale.feeding", "scale.survey", "scale.training"),
     "scale.learning",
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
@@ -59,7 +60,7 @@ ORDER = [
         "serve.documents",
     ),
     *("serve.guard", "serve.bodies", "serve.streams", "serve.app", "serve.command"),
-    *("console", "cli", "entry"),
+    *("arguments", "console", "scale.commands", "cli", "entry"),
 ]
 """A module imports only from modules above it; a new one gets its place here."""
 

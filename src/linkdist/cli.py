@@ -13,7 +13,7 @@ import typer
 
 from linkdist import datasets as named
 from linkdist import workflow
-from linkdist.columns import KINDS
+from linkdist.arguments import Features, Kinds, Source, Strict, Target, kinds_in, names_in
 from linkdist.console import Bars, Stages, note, print_table, spread
 from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
@@ -25,6 +25,7 @@ from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
+from linkdist.scale import commands
 from linkdist.scale.learning import train_store
 from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scoring import Best
@@ -102,16 +103,6 @@ NodeFile = Annotated[
 EdgeFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your link table: two columns of ids.")
 ]
-Source = Annotated[
-    str | None, typer.Option(help="Link table's first column of ids; default: its first column.")
-]
-Target = Annotated[
-    str | None, typer.Option(help="Link table's second column of ids; default: its second column.")
-]
-Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Links of unknown nodes, duplicates and self-loops are errors."),
-]
 ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")]
 
 
@@ -130,16 +121,8 @@ def train(
     label: Annotated[
         str | None, typer.Option(help="Node table's column of labels, empty where unknown.")
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Comma-separated columns; default: all that can be.")
-    ] = None,
-    kinds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN=KIND,...",
-            help="Where the guess is wrong: numeric, categorical, text or vector.",
-        ),
-    ] = None,
+    features: Features = None,
+    kinds: Kinds = None,
     source: Source = None,
     target: Target = None,
     strict: Strict = False,
@@ -224,8 +207,8 @@ def train(
             f"graph; found {found}."
         )
     tables = Tables(
-        nodes, edges, id, label, None if features is None else _names(features),
-        _kinds(kinds), source, target, strict,
+        nodes, edges, id, label, None if features is None else names_in(features),
+        kinds_in(kinds), source, target, strict,
     )  # fmt: skip
     with Stages() as stages:
         saved = workflow.train(tables, out, options, resume=resume, watcher=stages)
@@ -238,15 +221,6 @@ def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
     page = ", its report.html what training showed" if saved.report else ""
     note(f"Model: {out}; its README.md says how to use it{page}.")
     _write_json(json_file, saved.about)
-
-
-def _kinds(text: str | None) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in _names(text or "")]
-    wrong = [f"{column}{sign}{kind}" for column, sign, kind in pairs if not (column and kind)]
-    if wrong:
-        raise OptionError(f"--kinds takes COLUMN=KIND, comma-separated; found {', '.join(wrong)}.")
-    check_names("kind", [kind.strip() for _, _, kind in pairs], KINDS)
-    return {column.strip(): kind.strip() for column, _, kind in pairs}
 
 
 @app.command()
@@ -319,6 +293,7 @@ def export(
 
 
 app.command()(serve)
+app.add_typer(commands.store, name="store")
 
 
 def _train_named(
@@ -413,18 +388,14 @@ def reproduce(
 ) -> None:
     """Train the asked cells of the paper's tables; killed, it goes on where it was."""
     _check_json(json_file, out)
-    asked = None if datasets is None else _names(datasets)
-    plan = Plan(out, asked, _names(settings), _names(methods), runs, seed, device, data)
+    asked = None if datasets is None else names_in(datasets)
+    plan = Plan(out, asked, names_in(settings), names_in(methods), runs, seed, device, data)
     with Bars() as bars:
         records = reproduce_plan(plan, bars)
     for title, rows in _overview(records).items():
         print_table(title, rows)
     _write_json(json_file, records)
     note(f"Report: {write_report(out)[0]}")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _overview(records: list[Entry]) -> dict[str, list[dict[str, str]]]:

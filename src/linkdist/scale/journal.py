@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.directories import move_into_place
-from linkdist.errors import OptionError, StoreError
+from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.files import replace_text
 from linkdist.header import some
 from linkdist.scale.arrays import as_bytes, npy_header
@@ -57,6 +57,12 @@ class Journal:
         self._grown: set[str] = set()
         for name, length in self._lengths.items():
             os.truncate(folder / name, length)
+
+    @property
+    def finishing(self) -> dict[str, Any] | None:
+        """The manifest's fields, where a killed process had all files and only had to finish."""
+        fields: dict[str, Any] | None = self.state.get("finishing")
+        return fields
 
     def note(self, **state: Any) -> None:  # noqa: ANN401
         """Say how far the work is; what was appended until now is then there to stay."""
@@ -141,6 +147,9 @@ class Journal:
         watcher : Watcher
             Is told how it goes.
         """
+        self._lengths = {}  # nothing grows from here on
+        self.note(finishing=fields)
+        shutil.rmtree(self.folder / WORK, ignore_errors=True)
         watcher.stage("taking digests")
         files = {}
         for done, name in enumerate(names, start=1):
@@ -149,7 +158,6 @@ class Journal:
                 files[name] = File(file.tell(), digest)
             watcher.progress(done, len(names))
         with self.writing(self.folder / MANIFEST):
-            shutil.rmtree(self.folder / WORK, ignore_errors=True)
             Manifest(**fields, files=files).write(self.folder)
             move_into_place(self.folder, self.target)
         with suppress(OSError):  # in nobody's way
@@ -175,6 +183,18 @@ def open_journal(
     ------
     OptionError, StoreError
         If the directory is taken, cannot be written, or if another process builds it now.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.append("links/0000-0000.npy", b"some links")
+    ...         journal.note(done=1)
+    ...         journal.append("links/0000-0000.npy", b", of which a kill leaves half")
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.state, (journal.folder / "links/0000-0000.npy").read_bytes()
+    ({'done': 1}, b'some links')
     """
     target = Path(directory).resolve()
     check_target(target, overwrite)
@@ -193,7 +213,11 @@ def open_journal(
             _clear(folder)
         for name in ("parts", "links", WORK):
             (folder / name).mkdir(exist_ok=True)
-        yield Journal(target, folder, plain, state)
+        try:
+            yield Journal(target, folder, plain, state)
+        except (TableError, OptionError):  # other tables or options begin anew
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def check_target(target: Path, overwrite: bool) -> None:

@@ -33,7 +33,9 @@ VERSION = 1
 
 MANIFEST, JOURNAL = "manifest.json", "journal.json"
 
-KINDS = ("float16", "float32", "csr")
+DENSE = ("float16", "float32")
+
+KINDS = (*DENSE, "csr")
 
 CSR = ("data", "indices", "indptr")
 
@@ -160,6 +162,17 @@ def buckets(P: int) -> Iterator[tuple[int, int]]:
     [(0, 0), (0, 1), (1, 1)]
     """
     return ((a, b) for a in range(P) for b in range(a, P))
+
+
+def bucket_place(a: Any, b: Any, P: int) -> Any:  # noqa: ANN401
+    """Where a bucket stands in the order of `buckets`; a and b may be arrays.
+
+    Examples
+    --------
+    >>> [bucket_place(a, b, P=3) for a, b in buckets(3)]
+    [0, 1, 2, 3, 4, 5]
+    """
+    return a * P - a * (a + 1) // 2 + b
 
 
 def part_file(part: int, what: str) -> str:

@@ -27,7 +27,7 @@ from linkdist.errors import StoreError
 from linkdist.graph import IntArray
 from linkdist.header import some
 from linkdist.scale.arrays import HEADER, as_bytes, npy_header
-from linkdist.scale.manifest import AGAIN, CSR, Manifest, bucket_file, part_file
+from linkdist.scale.manifest import AGAIN, CSR, Manifest, bucket_file, bucket_place, part_file
 
 _checked: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -57,6 +57,13 @@ class Store:
         StoreError
             If it is missing, half-built, newer than this program, or if files are missing or of
             other sizes: all of them in one message.
+
+        Examples
+        --------
+        >>> Store.open("/nowhere")
+        Traceback (most recent call last):
+        linkdist.errors.StoreError: there is no directory /nowhere. Name one that 'linkdist store \
+build' or 'linkdist store synth' made.
         """
         target = Path(directory).resolve()
         manifest = Manifest.read(target)
@@ -155,7 +162,10 @@ class Store:
             self._array(indices, "int32", (int(ends[-1]),)),
             ends,
         )
-        return sparse.csr_matrix(arrays, shape=(n, self.d))
+        try:
+            return sparse.csr_matrix(arrays, shape=(n, self.d))
+        except ValueError as error:
+            raise StoreError(f"{self.directory / indptr} is broken: {error}. {AGAIN}") from error
 
     def labels(self, part: int) -> npt.NDArray[np.int32]:
         """The labels of a part's nodes, (n_p,), -1 where unknown."""
@@ -189,8 +199,8 @@ class Store:
         """The links between two parts, (m_ab, 2): rows of part a and of part b, a <= b."""
         if not 0 <= a <= b < self.P:
             raise StoreError(f"links lie in buckets a <= b < {self.P}; asked for {a} and {b}.")
-        place = a * self.P - a * (a - 1) // 2 + b - a
-        return self._array(bucket_file(a, b), "uint32", (self.manifest.counts[place], 2))
+        m = self.manifest.counts[bucket_place(a, b, self.P)]
+        return self._array(bucket_file(a, b), "uint32", (m, 2))
 
     def _array(
         self, name: str, kind: str, shape: tuple[int, ...], out: npt.NDArray[Any] | None = None
@@ -258,6 +268,16 @@ def size_problems(directory: Path, manifest: Manifest) -> list[str]:
         if found != file.size:
             problems.append(f"{name} has {found} bytes, not {file.size}")
     return problems
+
+
+def distrust() -> None:
+    """Compare files with their digests again when they are read next.
+
+    Examples
+    --------
+    >>> distrust()
+    """
+    _checked.clear()
 
 
 def check_digest(path: Path, found: str, expected: str) -> None:

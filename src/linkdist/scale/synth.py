@@ -22,13 +22,11 @@ from linkdist.errors import OptionError, check_names
 from linkdist.graph import UNKNOWN, IntArray
 from linkdist.scale.arrays import HEADER, as_bytes, npy_header, rows_in
 from linkdist.scale.journal import WORK, Journal, open_journal
-from linkdist.scale.manifest import bucket_file, buckets, expected_files, part_file
+from linkdist.scale.manifest import DENSE, bucket_file, buckets, expected_files, part_file
 from linkdist.scale.pairs import Keys, Seen, count_loops, distinct, packed, unpacked
 from linkdist.scale.planning import MEMORY, check_parts, parse_memory, parts_for
 from linkdist.scale.store import Store
 from linkdist.workflow import Watcher
-
-DENSE = ("float16", "float32")
 
 TOLD = 0.6
 """How often the best guess from a node's features alone is right."""
