@@ -34,6 +34,7 @@ ORDER = [
     *("links", "memory", "updating"),
     *("classifier", "drawing", "card", "directories", "header", "storage", "export"),
     *("findings", "pages", "charts", "report", "workflow"),
+    *("scale.cluster", "scale.predicting"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.encoding"),

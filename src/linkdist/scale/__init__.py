@@ -1,0 +1,1 @@
+"""Many processes and many machines, by Ray; a single machine needs none of it."""
