@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,9 @@ from linkdist.errors import DeviceError, OptionError
 
 STORE = 256 << 20
 """Bytes that processes of one machine share: a model and names of files, no data."""
+
+WAIT = 10
+"""Seconds that a cluster has to answer."""
 
 
 def need_ray() -> Any:  # noqa: ANN401
@@ -51,17 +55,7 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     mine = not ray.is_initialized()
     if mine:
-        # Ray reports its use to its makers, unless told otherwise.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": STORE}
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-        try:
-            ray.init(address or "local", **({} if address else here), **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            found = str(error).strip().splitlines()[0].rstrip(".")
-            advice = "Start one with 'ray start --head', or leave out --address."
-            where = f"at {address!r}" if address else "here"
-            raise OptionError(f"there is no Ray {where}: {found}. {advice}") from error
+        _init(ray, workers, address)
     try:
         yield ray
     except ray.exceptions.RayError as error:
@@ -71,3 +65,30 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
     finally:
         if mine:
             ray.shutdown()
+
+
+def _init(ray: Any, workers: int, address: str | None) -> None:  # noqa: ANN401
+    # Ray reports its use to its makers, unless told otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": STORE}
+    try:
+        if address is not None:
+            _knock(address)
+        ray.init(
+            address or "local",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({} if address else here),
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        found = str(error).strip().splitlines()[0].split(". ")[0].rstrip(".")
+        where = f"at {address!r}" if address else "to be had here"
+        advice = "'ray start --head' starts one; without an address it starts by itself."
+        raise OptionError(f"there is no Ray {where}: {found}. {advice}") from error
+
+
+def _knock(address: str) -> None:
+    """Let a wrong address fail at once: Ray tries for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and int(port) < 1 << 16:
+        socket.create_connection((host, int(port)), WAIT).close()
