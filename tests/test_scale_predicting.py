@@ -379,6 +379,7 @@ def test_a_missing_extra_is_named(command, papers_model, nodes, tmp_path, monkey
     assert code == 2
     words = "several workers need ray, which is not installed: pip install 'linkdist[ray]'."
     assert told == f"linkdist: {words}\n"
+    assert names(tmp_path) == ["nodes"]
 
 
 @pytest.mark.ray
@@ -390,8 +391,13 @@ def test_an_address_where_nobody_is(papers_model, nodes, tmp_path, monkeypatch):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(OptionError, match=f"there is no Ray at '{address}': .*refused"):
             predict_directory(papers_model, nodes, tmp_path / "out", workers=2, address=address)
+    assert names(tmp_path) == ["nodes"]
 
 
-def test_a_worker_knows_the_model_that_was_asked_for(papers_model):
+def test_a_worker_takes_one_thread_and_the_model_that_was_asked_for(papers_model, monkeypatch):
+    threads = []
+    monkeypatch.setattr(predicting.torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(predicting.pa, "set_cpu_count", threads.append)
     with pytest.raises(ModelError, match="was replaced meanwhile"):
         predicting._loaded(str(papers_model), "0" * 32)
+    assert threads == [1, 1]

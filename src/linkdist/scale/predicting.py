@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.header import some
 from linkdist.predictions import prediction_schema
 from linkdist.problems import Problems
-from linkdist.scale.cluster import joined
+from linkdist.scale.cluster import joined, need_ray
 from linkdist.storage import Saved, load
 from linkdist.tables import SUFFIXES, open_table
 from linkdist.workflow import Watcher, predict_table, table_columns
@@ -132,20 +133,27 @@ def predict_directory(
         raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
     _check_target(dataset, out)
     saved = load(model)
-    aside = out.with_name(f".{out.name}.{_digest(saved)}")
+    digest = _digest(saved)
+    aside = out.with_name(f".{out.name}.{digest}")
     pieces = _pieces(dataset, aside, saved)
+    if workers is not None:
+        need_ray()
     _prepare(out, aside, pieces)
     watcher.stage("predicting")
     missing = [piece for piece in pieces if not piece.is_done]
     total = sum(piece.rows for piece in pieces)
     bar = _Rest(watcher, total, total - sum(piece.rows for piece in missing))
-    if workers is None or not missing:
-        problems = _one_by_one(saved, missing, device, bar)
-    else:
-        problems = _by_workers(model.resolve(), saved, missing, workers, address, bar)
-    _check(problems)
-    _check(_lost(pieces))
-    _finish(aside, out)
+    try:
+        if workers is None or not missing:
+            problems = _one_by_one(saved, missing, device, bar)
+        else:
+            problems = _by_workers(model.resolve(), digest, missing, workers, address, bar)
+        _check(problems)
+        _check(_lost(pieces))
+        _finish(aside, out)
+    finally:
+        with suppress(OSError):  # renamed by now, or it keeps what is done
+            aside.rmdir()
     return total
 
 
@@ -174,7 +182,7 @@ def _one_by_one(saved: Saved, pieces: Sequence[Piece], device: str, bar: _Rest) 
 
 def _by_workers(
     model: Path,
-    saved: Saved,
+    digest: str,
     pieces: Sequence[Piece],
     workers: int,
     address: str | None,
@@ -186,9 +194,7 @@ def _by_workers(
         table = ray.data.from_items(
             [piece._asdict() for piece in pieces], override_num_blocks=len(pieces)
         )
-        rows = table.map(
-            _work, fn_args=[str(model), _digest(saved)], num_cpus=1, concurrency=workers
-        )
+        rows = table.map(_work, fn_args=[str(model), digest], num_cpus=1, concurrency=workers)
         for row in rows.iter_rows():
             problems.append(row["problem"])
             bar.advance(row["rows"])
