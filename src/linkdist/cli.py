@@ -28,6 +28,7 @@ from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scale import commands
 from linkdist.scale.learning import train_store
 from linkdist.scale.planning import MEMORY, parse_memory
+from linkdist.scale.predicting import predict_directory
 from linkdist.scoring import Best
 from linkdist.serve.command import serve
 from linkdist.splits import HELD_OUT, PROTOCOLS, SETTINGS
@@ -226,14 +227,46 @@ def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
 @app.command()
 def predict(
     model: ModelDir,
-    nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A table, Parquet or CSV.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions: .parquet or .csv.")],
+    nodes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NODES", help="A table, Parquet or CSV, or a directory of Parquet files."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Predictions: .parquet or .csv; a directory for a directory."
+        ),
+    ],
     edges: EdgeFile = None,
     device: Device = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(help="For a directory: processes of Ray that share its files.", min=1),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Ray cluster, for --workers; auto: the one that runs here."),
+    ] = None,
 ) -> None:
-    """Predict a table of nodes from features or, with --edges, with links among them."""
+    """Predict a table of nodes from features or, with --edges, with links among them.
+
+    A directory is predicted file by file; killed, it goes on where it was.
+    """
+    if address is not None and workers is None:
+        raise OptionError("--address is for --workers; say how many.")
+    if nodes.is_dir() and edges is not None:
+        raise OptionError("links can lead to any node: --edges needs one table, not a directory.")
+    if not nodes.is_dir() and workers is not None:
+        raise OptionError(f"--workers share the files of a directory; {nodes} is none.")
     with Stages() as stages:
-        done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
+        if nodes.is_dir():
+            done = predict_directory(
+                model, nodes, out, workers=workers, address=address, device=device, watcher=stages
+            )
+        else:
+            done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
     note(f"{done} nodes predicted: {out}")
 
 

@@ -214,9 +214,21 @@ def predict(
     int
         How many nodes were predicted.
     """
+    return predict_table(load(model), nodes, out, edges=edges, device=device, watcher=watcher)
+
+
+def predict_table(
+    saved: Saved,
+    nodes: Path,
+    out: Path,
+    *,
+    edges: Path | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> int:
+    """`predict` with a model that is loaded already, for who predicts many tables."""
     watcher = watcher or Watcher()
-    saved = load(model)
-    column, encoders = _columns(saved)
+    column, encoders = table_columns(saved)
     there = saved.model.to(find_device(device))
     watcher.stage("predicting")
     batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
@@ -301,7 +313,7 @@ def export(
         On how many rows it was compared, and the largest difference.
     """
     if rows is not None:
-        column, encoders = _columns(saved)
+        column, encoders = table_columns(saved)
         _, features = next(node_batches(rows, column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
@@ -341,7 +353,8 @@ def _read(
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
 
-def _columns(saved: Saved) -> tuple[str, Encoders]:
+def table_columns(saved: Saved) -> tuple[str, Encoders]:
+    """The column of ids and the encoders of a model that reads tables."""
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders

@@ -1,1 +1,1 @@
-"""Graphs that are larger than memory: a store on disk, in parts."""
+"""Graphs larger than memory, many processes and many machines; a graph that fits needs none of it."""
