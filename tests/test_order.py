@@ -48,7 +48,7 @@ ORDER = [
     *("scale.parting", "scale.resolving", "scale.building", "scale.checking"),
     *("scale.rounds", "scale.crews", "scale.feeding", "scale.survey", "scale.training"),
     "scale.learning",
-    *("scale.cluster", "scale.predicting"),
+    *("scale.cluster", "scale.predicting", "scale.distributing"),
     *("paper.published", "paper.plot", "paper.baselines", "paper.protocol"),
     *("paper.records", "paper.tables", "paper.page", "paper.report", "paper.run"),
     *("serve.refused", "serve.settings", "serve.engine", "serve.rows", "serve.encoding"),

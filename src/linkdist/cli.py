@@ -26,6 +26,7 @@ from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scale import commands
+from linkdist.scale.distributing import train_by_workers
 from linkdist.scale.learning import train_store
 from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scale.predicting import predict_directory
@@ -106,6 +107,11 @@ EdgeFile = Annotated[
 ]
 ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")]
 
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of a Ray cluster, for --workers; auto: the one that runs here."),
+]
+
 
 @app.command()
 def train(
@@ -164,6 +170,18 @@ def train(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="For a store: what training may hold of it.")
     ] = MEMORY,
+    workers: Annotated[
+        int | None, typer.Option(help="For a store: processes of Ray that share its links.")
+    ] = None,
+    address: Address = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="For --workers: where their state is kept, a path that all see or an address "
+            "such as s3://bucket/training; default: beside --out.",
+        ),
+    ] = None,
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -181,12 +199,19 @@ def train(
                 "training on a --store needs --out, and takes no named graph and no tables: it has "
                 "both in it."
             )
+        given = (store, out, options, parse_memory(memory))
         with Stages() as stages:
-            saved = train_store(
-                store, out, options, parse_memory(memory), resume=resume, watcher=stages
-            )
+            if workers is None:
+                saved = train_store(*given, resume=resume, watcher=stages)
+            else:
+                saved = train_by_workers(
+                    *given, workers, address=address, checkpoints=checkpoints, resume=resume,
+                    watcher=stages,
+                )  # fmt: skip
         _told(saved, out, json_file)
         return
+    if workers is not None or address is not None or checkpoints is not None:
+        raise OptionError("--workers, --address and --checkpoints are for training on a --store.")
     if nodes is None and edges is None:
         if name is None:
             raise OptionError("train needs a named graph, or your own --nodes and --edges.")
@@ -245,10 +270,7 @@ def predict(
         int | None,
         typer.Option(help="For a directory: processes of Ray that share its files.", min=1),
     ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="Of a Ray cluster, for --workers; auto: the one that runs here."),
-    ] = None,
+    address: Address = None,
 ) -> None:
     """Predict a table of nodes from features or, with --edges, with links among them.
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from linkdist.adam import Adam
-from linkdist.checkpoints import Checkpoint
+from linkdist.checkpoints import Keeper
 from linkdist.coefficients import coefficients
 from linkdist.graph import Graph
 from linkdist.inference import FORMS, logits, message_passing, parts_of
@@ -81,7 +81,7 @@ class Ground:
 class Course:
     """How far a training of one or more stages is: its progress and its checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None) -> None:
+    def __init__(self, checkpoint: Keeper | None, progress: Progress | None) -> None:
         self.checkpoint, self.progress = checkpoint, progress
         found = checkpoint.load() if checkpoint is not None else None
         self.done, self.tensors = found if found is not None else (0, {})

@@ -1,1 +1,1 @@
-"""Graphs larger than memory, many processes and many machines; a graph that fits needs none of it."""
+"""Graphs larger than memory, many processes, many machines; a graph that fits needs none."""

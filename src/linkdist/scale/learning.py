@@ -67,7 +67,7 @@ def train_store(
     store, device = Store.open(directory), find_device(options.device)
     room = memory if device.type == "cpu" else torch.cuda.mem_get_info(device)[0]
     check_memory(store, room)
-    checkpoint = checkpoint_beside(out, _digest(store, options))
+    checkpoint = checkpoint_beside(out, digest_of(store, options))
     if not resume:
         checkpoint.remove()
     started = time.perf_counter()
@@ -126,7 +126,7 @@ def check_method(method: str) -> None:
         )
 
 
-def _digest(store: Store, options: Options) -> str:
+def digest_of(store: Store, options: Options) -> str:
     """Of this very store and these options: its manifest has the digests of all its files."""
     digest = hashlib.sha256(json.dumps(vars(options), default=str).encode())
     digest.update((store.directory / MANIFEST).read_bytes())
