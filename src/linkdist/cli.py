@@ -199,13 +199,13 @@ def train(
                 "training on a --store needs --out, and takes no named graph and no tables: it has "
                 "both in it."
             )
-        given = (store, out, options, parse_memory(memory))
+        which = (store, out, options, parse_memory(memory))
         with Stages() as stages:
             if workers is None:
-                saved = train_store(*given, resume=resume, watcher=stages)
+                saved = train_store(*which, resume=resume, watcher=stages)
             else:
                 saved = train_by_workers(
-                    *given, workers, address=address, checkpoints=checkpoints, resume=resume,
+                    *which, workers, address=address, checkpoints=checkpoints, resume=resume,
                     watcher=stages,
                 )  # fmt: skip
         _told(saved, out, json_file)

@@ -10,6 +10,7 @@ trained them.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -97,6 +98,7 @@ def train_by_workers(
     checkpoint = SharedCheckpoint(place, digest_of(store, options))
     if not resume:
         checkpoint.remove()
+        shutil.rmtree(_folder(target), ignore_errors=True)
     watcher.stage("looking through the links")
     found = survey(store, options.held_out, options.seed, watcher)
     epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
@@ -111,7 +113,13 @@ def train_by_workers(
         with _watched(ray, log, watcher):
             _run(ray, config, workers, target)
     checkpoint.remove()
+    shutil.rmtree(_folder(target), ignore_errors=True)
     return load(target)
+
+
+def _folder(target: Path) -> Path:
+    """Where Ray keeps its own notes on a training."""
+    return target.parent / f".{target.name}.ray"
 
 
 def _check_workers(store: Store, workers: int, options: Options) -> None:
@@ -144,7 +152,7 @@ def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None: 
         ),
         torch_config=TorchConfig(backend="gloo"),
         run_config=ray.train.RunConfig(
-            name=f".{target.name}.ray",
+            name=_folder(target).name,
             storage_path=str(target.parent),
             failure_config=ray.train.FailureConfig(max_failures=FAILURES),
         ),
