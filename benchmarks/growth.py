@@ -18,7 +18,7 @@ from linkdist import Graph, observe, semi_supervised
 from linkdist.coefficients import coefficients
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
-from linkdist.training import Loop, loss_on_links, manners
+from linkdist.training import Loop, loss_on_links, manners, seen_by
 
 LINKS = (100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 REPLICAS = (1, 2, 4, 8, 16, 32)
@@ -41,7 +41,7 @@ def point(links, replicas, device):
     views = [observe(graph, semi_supervised(graph, s), "transductive") for s in seeds]
     network = ForkedMLP(graph.d, graph.C, seeds).to(device)
     inputs, by = make_inputs(graph.features, device), coefficients(views, None, device)
-    loss = loss_on_links(network, inputs, views, by, "colinkdist")
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, "colinkdist")
     loop = Loop(network, loss, [len(view.edges) for view in views], seeds)
     with manners(device):
         # The first steps compile what they need, which is no part of an epoch's shuffle.

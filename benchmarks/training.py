@@ -16,7 +16,7 @@ from linkdist import load, named_split, observe
 from linkdist.coefficients import coefficients
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
-from linkdist.training import Loop, epochs_for, loss_on_links, manners
+from linkdist.training import Loop, epochs_for, loss_on_links, manners, seen_by
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
 REPLICAS = {"cpu": (1,), "cuda": (1, 10)}
@@ -28,7 +28,7 @@ def steps_of_project(graph, views, device, method):
     seeds = range(len(views))
     network = ForkedMLP(graph.d, graph.C, seeds).to(device)
     inputs, by = make_inputs(graph.features, device), coefficients(views, None, device)
-    loss = loss_on_links(network, inputs, views, by, method)
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
     loop = Loop(network, loss, [len(view.edges) for view in views], seeds)
     return itertools.chain.from_iterable(map(loop.epoch, itertools.count())).__next__
 

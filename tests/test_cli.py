@@ -30,6 +30,7 @@ COMMANDS = {
     "update": "Bring a model up to date with new nodes and links, without the old ones.",
     "export": "Write a model as ONNX, once it has been found to give the same on real rows.",
     "serve": "Serve a model over HTTP, with a page for people at /.",
+    "store": "Graphs larger than memory, on disk.",
     "reproduce": "Train the asked cells of the paper's tables; killed, it goes on where it was.",
     "report": "Write DIR/report.html, one page that needs no network, and DIR/tables.md.",
 }
@@ -103,7 +104,9 @@ def test_the_program_says_what_it_does(command):
     assert "Train on a graph's links, keep an MLP." in words(out)
     assert "linkdist train digits" in words(out)
     listed = {name for name in COMMANDS if re.search(rf"^\W*{name}\s+\w", out, re.MULTILINE)}
-    assert listed == set(COMMANDS) == {c.callback.__name__ for c in cli.app.registered_commands}
+    groups = {group.name for group in cli.app.registered_groups}
+    single = {c.callback.__name__ for c in cli.app.registered_commands}
+    assert listed == set(COMMANDS) == single | groups
 
 
 def test_every_option_says_what_it_is_for(command):

@@ -23,7 +23,7 @@ from linkdist.inputs import SparseInputs, make_inputs
 from linkdist.losses import Coefficients, link_loss
 from linkdist.network import MOMENTUM, ForkedMLP
 from linkdist.splits import semi_supervised
-from linkdist.training import Loop, loss_on_links
+from linkdist.training import Loop, loss_on_links, seen_by
 
 NODES, FEATURES, CLASSES, BATCH = 120, 37, 5, 70
 CASES = [
@@ -108,7 +108,7 @@ def compare(kind, replicas, method, device, tolerance=1e-5, rounded=False):
     inputs = make_inputs(graph.features, device)
     assert kind == "dense" or device.type != "cpu" or isinstance(inputs, SparseInputs)
     by = coefficients(views, None, device)
-    loss_of = loss_on_links(network, inputs, views, by, method)
+    loss_of = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
     draws = Kept(range(replicas), device)
     draws.begin(0)
     index = torch.randint(len(views[0].edges), (replicas, BATCH), generator=torch.manual_seed(2))

@@ -7,19 +7,37 @@ number of epochs done are enough: what goes on ends with the same weights as wha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
+import pyarrow as pa
+import pyarrow.fs
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from linkdist.errors import OptionError
 from linkdist.files import replace_bytes, sweep_aside
 
 FORMAT = "3"
 """Of the file: one of another is passed over, and training begins anew."""
+
+
+State: TypeAlias = "tuple[int, dict[str, Tensor]]"
+
+
+class Keeper(Protocol):
+    """Keeps the state of a training, and gives it back."""
+
+    def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep the state after some epochs."""
+
+    def load(self) -> State | None:
+        """Epochs done and state, where this training left one."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +67,9 @@ class Checkpoint:
 
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep the state after some epochs."""
-        whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-        about = {"epochs": str(epochs), "training": self.training, "format": FORMAT}
-        replace_bytes(self.path, safetensors.torch.save(whole, about))
+        replace_bytes(self.path, _packed(self.training, epochs, tensors))
 
-    def load(self) -> tuple[int, dict[str, Tensor]] | None:
+    def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
         try:
             with safetensors.safe_open(self.path, "pt") as file:
@@ -69,3 +85,94 @@ class Checkpoint:
         with suppress(OSError):
             self.path.unlink()
         sweep_aside(self.path)
+
+
+def checkpoint_beside(out: Path, training: str) -> Checkpoint:
+    """Where the state of a training is kept that will leave a model directory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint_beside(Path(folder, "model"), "digits").path.name
+    '.model.training'
+    """
+    target = out.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        advice = "Name a directory in a folder that you may write to."
+        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
+    return Checkpoint(target.parent / f".{target.name}.training", training)
+
+
+@dataclass(frozen=True)
+class SharedCheckpoint:
+    """The same in any place that PyArrow's filesystems reach, for workers on several machines.
+
+    Attributes
+    ----------
+    place : str
+        A path that all workers see, or an address such as s3://bucket/training.
+    training : str
+        What is trained, as a digest of data and options.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = SharedCheckpoint(f"{folder}/state", "digits")
+    ...     checkpoint.save(3, {"weight": torch.ones(2)})
+    ...     checkpoint.load(), SharedCheckpoint(f"{folder}/state", "cora").load()
+    ((3, {'weight': tensor([1., 1.])}), None)
+    """
+
+    place: str
+    training: str
+
+    def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep the state after some epochs."""
+        files, path = self._files()
+        with files.open_output_stream(f"{path}.aside") as stream:
+            stream.write(_packed(self.training, epochs, tensors))
+        files.move(f"{path}.aside", path)
+
+    def load(self) -> State | None:
+        """Epochs done and state, where this training left one."""
+        files, path = self._files()
+        try:
+            with files.open_input_file(path) as stream:
+                content = stream.read()
+            size = int.from_bytes(content[:8], "little")
+            about = json.loads(content[8 : 8 + size])["__metadata__"]
+            if (about["training"], about["format"]) != (self.training, FORMAT):
+                return None
+            return int(about["epochs"]), safetensors.torch.load(content)
+        except (OSError, ValueError, LookupError, safetensors.SafetensorError):
+            return None
+
+    def remove(self) -> None:
+        """Forget the state, once the training is through."""
+        files, path = self._files()
+        for name in (path, f"{path}.aside"):
+            with suppress(OSError):
+                files.delete_file(name)
+
+    def _files(self) -> tuple[pa.fs.FileSystem, str]:
+        try:
+            if "://" not in self.place:
+                return pa.fs.LocalFileSystem(), str(Path(self.place).resolve())
+            files, path = pa.fs.FileSystem.from_uri(self.place)
+        except (pa.ArrowException, OSError) as error:
+            raise OptionError(
+                f"checkpoints cannot be kept at {self.place}: {error}. Name a folder that all "
+                "workers see, or an address such as s3://bucket/training."
+            ) from error
+        return files, path
+
+
+def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> bytes:
+    whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    about = {"epochs": str(epochs), "training": training, "format": FORMAT}
+    packed: bytes = safetensors.torch.save(whole, about)
+    return packed

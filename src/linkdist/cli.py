@@ -13,7 +13,7 @@ import typer
 
 from linkdist import datasets as named
 from linkdist import workflow
-from linkdist.columns import KINDS
+from linkdist.arguments import Features, Kinds, Source, Strict, Target, kinds_in, names_in
 from linkdist.console import Bars, Stages, note, print_table, spread
 from linkdist.errors import LinkDistError, OptionError, check_names
 from linkdist.files import replace_text
@@ -25,10 +25,15 @@ from linkdist.paper.published import METHODS
 from linkdist.paper.report import write_report
 from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
+from linkdist.scale import commands
+from linkdist.scale.distributing import train_by_workers
+from linkdist.scale.learning import train_store
+from linkdist.scale.planning import MEMORY, parse_memory
+from linkdist.scale.predicting import predict_directory
 from linkdist.scoring import Best
 from linkdist.serve.command import serve
 from linkdist.splits import HELD_OUT, PROTOCOLS, SETTINGS
-from linkdist.storage import load
+from linkdist.storage import Saved, load
 from linkdist.training import find_device
 from linkdist.workflow import Options, Tables
 
@@ -100,17 +105,12 @@ NodeFile = Annotated[
 EdgeFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your link table: two columns of ids.")
 ]
-Source = Annotated[
-    str | None, typer.Option(help="Link table's first column of ids; default: its first column.")
-]
-Target = Annotated[
-    str | None, typer.Option(help="Link table's second column of ids; default: its second column.")
-]
-Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Links of unknown nodes, duplicates and self-loops are errors."),
-]
 ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")]
+
+Address = Annotated[
+    str | None,
+    typer.Option(help="Of a Ray cluster, for --workers; auto: the one that runs here."),
+]
 
 
 @app.command()
@@ -118,22 +118,18 @@ def train(
     name: Annotated[
         str | None, typer.Argument(help="A named graph; 'linkdist datasets' lists them.")
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE", help="A graph on disk that 'linkdist store' made."),
+    ] = None,
     nodes: NodeFile = None,
     edges: EdgeFile = None,
     id: Annotated[str | None, typer.Option(help="Node table's column of ids.")] = None,
     label: Annotated[
         str | None, typer.Option(help="Node table's column of labels, empty where unknown.")
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Comma-separated columns; default: all that can be.")
-    ] = None,
-    kinds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN=KIND,...",
-            help="Where the guess is wrong: numeric, categorical, text or vector.",
-        ),
-    ] = None,
+    features: Features = None,
+    kinds: Kinds = None,
     source: Source = None,
     target: Target = None,
     strict: Strict = False,
@@ -171,6 +167,21 @@ def train(
         typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
     ] = HELD_OUT,
     device: Device = "auto",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="For a store: what training may hold of it.")
+    ] = MEMORY,
+    workers: Annotated[
+        int | None, typer.Option(help="For a store: processes of Ray that share its links.")
+    ] = None,
+    address: Address = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="For --workers: where their state is kept, a path that all see or an address "
+            "such as s3://bucket/training; default: beside --out.",
+        ),
+    ] = None,
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -181,6 +192,26 @@ def train(
     check_names("method", [method], LINK_METHODS)
     check_seeds(seed, replicas, "--replicas")
     _check_json(json_file)
+    options = Options(method, replicas, epochs, held_out, seed, device)
+    if store is not None:
+        if out is None or name or nodes or edges:
+            raise OptionError(
+                "training on a --store needs --out, and takes no named graph and no tables: it has "
+                "both in it."
+            )
+        which = (store, out, options, parse_memory(memory))
+        with Stages() as stages:
+            if workers is None:
+                saved = train_store(*which, resume=resume, watcher=stages)
+            else:
+                saved = train_by_workers(
+                    *which, workers, address=address, checkpoints=checkpoints, resume=resume,
+                    watcher=stages,
+                )  # fmt: skip
+        _told(saved, out, json_file)
+        return
+    if workers is not None or address is not None or checkpoints is not None:
+        raise OptionError("--workers, --address and --checkpoints are for training on a --store.")
     if nodes is None and edges is None:
         if name is None:
             raise OptionError("train needs a named graph, or your own --nodes and --edges.")
@@ -202,38 +233,62 @@ def train(
             f"graph; found {found}."
         )
     tables = Tables(
-        nodes, edges, id, label, None if features is None else _names(features),
-        _kinds(kinds), source, target, strict,
+        nodes, edges, id, label, None if features is None else names_in(features),
+        kinds_in(kinds), source, target, strict,
     )  # fmt: skip
-    options = Options(method, replicas, epochs, held_out, seed, device)
     with Stages() as stages:
         saved = workflow.train(tables, out, options, resume=resume, watcher=stages)
+    _told(saved, out, json_file)
+
+
+def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
     scores = saved.about.get("scores", {})
     print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
-    note(f"Model: {out}; its README.md says how to use it, its report.html what training showed.")
+    page = ", its report.html what training showed" if saved.report else ""
+    note(f"Model: {out}; its README.md says how to use it{page}.")
     _write_json(json_file, saved.about)
-
-
-def _kinds(text: str | None) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in _names(text or "")]
-    wrong = [f"{column}{sign}{kind}" for column, sign, kind in pairs if not (column and kind)]
-    if wrong:
-        raise OptionError(f"--kinds takes COLUMN=KIND, comma-separated; found {', '.join(wrong)}.")
-    check_names("kind", [kind.strip() for _, _, kind in pairs], KINDS)
-    return {column.strip(): kind.strip() for column, _, kind in pairs}
 
 
 @app.command()
 def predict(
     model: ModelDir,
-    nodes: Annotated[Path, typer.Argument(metavar="NODES", help="A table, Parquet or CSV.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions: .parquet or .csv.")],
+    nodes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NODES", help="A table, Parquet or CSV, or a directory of Parquet files."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Predictions: .parquet or .csv; a directory for a directory."
+        ),
+    ],
     edges: EdgeFile = None,
     device: Device = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(help="For a directory: processes of Ray that share its files.", min=1),
+    ] = None,
+    address: Address = None,
 ) -> None:
-    """Predict a table of nodes from features or, with --edges, with links among them."""
+    """Predict a table of nodes from features or, with --edges, with links among them.
+
+    A directory is predicted file by file; killed, it goes on where it was.
+    """
+    if address is not None and workers is None:
+        raise OptionError("--address is for --workers; say how many.")
+    if nodes.is_dir() and edges is not None:
+        raise OptionError("links can lead to any node: --edges needs one table, not a directory.")
+    if not nodes.is_dir() and workers is not None:
+        raise OptionError(f"--workers share the files of a directory; {nodes} is none.")
     with Stages() as stages:
-        done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
+        if nodes.is_dir():
+            done = predict_directory(
+                model, nodes, out, workers=workers, address=address, device=device, watcher=stages
+            )
+        else:
+            done = workflow.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
     note(f"{done} nodes predicted: {out}")
 
 
@@ -293,6 +348,7 @@ def export(
 
 
 app.command()(serve)
+app.add_typer(commands.store, name="store")
 
 
 def _train_named(
@@ -387,18 +443,14 @@ def reproduce(
 ) -> None:
     """Train the asked cells of the paper's tables; killed, it goes on where it was."""
     _check_json(json_file, out)
-    asked = None if datasets is None else _names(datasets)
-    plan = Plan(out, asked, _names(settings), _names(methods), runs, seed, device, data)
+    asked = None if datasets is None else names_in(datasets)
+    plan = Plan(out, asked, names_in(settings), names_in(methods), runs, seed, device, data)
     with Bars() as bars:
         records = reproduce_plan(plan, bars)
     for title, rows in _overview(records).items():
         print_table(title, rows)
     _write_json(json_file, records)
     note(f"Report: {write_report(out)[0]}")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _overview(records: list[Entry]) -> dict[str, list[dict[str, str]]]:

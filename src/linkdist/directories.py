@@ -74,6 +74,29 @@ def replace_directory(target: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(aside, ignore_errors=True)  # there after a failure only
 
 
+def move_into_place(aside: Path, target: Path) -> None:
+    """Give a directory that was written aside its name, in place of the one that may be there.
+
+    Parameters
+    ----------
+    aside, target : Path
+        Directories in one folder; the old `target` is removed.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "new").mkdir()
+    ...     move_into_place(Path(folder, "new"), Path(folder, "old"))
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['old']
+    """
+    _store(aside)
+    _change_places(aside, target)
+    _store(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)  # the old one by now
+
+
 def read_directory(target: Path, names: Iterable[str]) -> dict[str, bytes]:
     """Those of the named files that are in a directory, all of one `replace_directory`.
 

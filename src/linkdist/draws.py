@@ -90,3 +90,9 @@ class Draws:
     def order(self, r: int, length: int) -> Tensor:
         """A permutation of 0 .. length - 1 from replica r's stream."""
         return torch.randperm(length, generator=self.generators[r], device=self.device)
+
+    def integers(self, r: int, count: int) -> list[int]:
+        """Whole numbers of 62 random bits from replica r's stream."""
+        out = torch.empty(count, dtype=torch.int64, device=self.device)
+        drawn: list[int] = out.random_(0, 1 << 62, generator=self.generators[r]).tolist()
+        return drawn

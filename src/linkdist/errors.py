@@ -7,6 +7,7 @@ Every message says what was found, what the rule is and what to do::
     ├── DataError       a data set's raw files are missing, cut off or foreign
     ├── TableError      a table of nodes or links cannot be used (also a ValueError)
     ├── ModelError      a model's directory is missing, newer, cut off or tampered with
+    ├── StoreError      a graph's directory is missing, half-built, newer, cut off or changed
     ├── SplitError      a split cannot be drawn from this graph
     ├── OptionError     an option's value is unknown or out of range
     └── DeviceError     the device asked for is not there
@@ -38,6 +39,10 @@ class TableError(LinkDistError, ValueError):
 
 class ModelError(LinkDistError):
     """A model's directory is missing, newer than this program, cut off or tampered with."""
+
+
+class StoreError(LinkDistError):
+    """A graph's directory is missing, half-built, newer than this program, cut off or changed."""
 
 
 class SplitError(LinkDistError, ValueError):

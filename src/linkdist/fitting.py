@@ -124,7 +124,7 @@ def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
     """The paper's way: one training, a look after every epoch."""
     network = ground.network(ground.seeds)
     loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
-    stage = Plain(ground, network, loop)
+    stage = Plain(ground, network, loop.adam)
     course.resume(stage)
 
     def after_epoch(epoch: int) -> None:
@@ -148,7 +148,7 @@ def _teach_itself(ground: Ground, epochs: int, course: Course) -> Kept:
     seeds = [seed + FRESH for seed in ground.seeds]
     network = ground.network(seeds)
     loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p, epochs * visits)
-    student = Student(ground, network, loop)
+    student = Student(ground, network, loop.adam)
     course.resume(student)
 
     def after_epoch(epoch: int) -> None:
@@ -165,7 +165,7 @@ def _teach(ground: Ground, epochs: int, visits: int, total: int, course: Course)
     """Train the teacher; gives its targets (R, n, C)."""
     network, of = ground.network(ground.seeds), (ground.inputs, ground.views, ground.seeds)
     loop = loop_on_links(network, *of, ground.by, "colinkdist", hide=HIDE)
-    teacher = Teacher(ground, network, loop)
+    teacher = Teacher(ground, network, loop.adam)
     course.resume(teacher)
 
     def after_epoch(epoch: int) -> None:

@@ -104,20 +104,26 @@ def choose(features: FeatureMatrix, device: torch.device) -> Choice:
 
 
 class DenseInputs(Inputs):
-    """X as a dense tensor: float32, or bfloat16 beside a float32 scale a row.
+    """X as a dense tensor: float32, float16, or bfloat16 beside a float32 scale a row.
+
+    float16 is for memory: products are taken in float32, which TF32 does not round any further, or
+    in bfloat16 where `out` asks for activations of that type, which take half of the time.
 
     On a GPU, X has columns of zeros added up to a multiple of eight: its matrix units want rows
     that start at multiples of 16 bytes, and take three times as long without.
     """
 
-    def __init__(self, matrix: Tensor, half: bool = False) -> None:
+    def __init__(
+        self, matrix: Tensor, half: bool = False, out: torch.dtype = torch.float32
+    ) -> None:
+        self.out = out
         self.n, self.d = matrix.shape
         self.device = matrix.device
         self.scale = _row_scale(matrix) if half else None
         if self.scale is not None:
             matrix = matrix / self.scale
         if matrix.is_cuda:
-            matrix = F.pad(matrix, (0, -self.d % 8))
+            matrix = F.pad(matrix, (0, -self.d % 8)) if self.d % 8 else matrix
             self.precision = "bfloat16 first layer, TF32" if half else "TF32"
         self.matrix = matrix.to(torch.bfloat16) if half else matrix
 
@@ -127,9 +133,9 @@ class DenseInputs(Inputs):
         if rows is not None and 2 * rows.shape[1] < self.n:
             x = self.matrix.index_select(0, rows.flatten()).view(R, -1, self.matrix.shape[1])
             scale = None if self.scale is None else self.scale[rows]
-            return _scaled(_product(x, weight), scale)
+            return _scaled(_product(x, weight, self.out), scale)
         # Rows that are most of the nodes, or repeat them: multiply all nodes once, then pick.
-        whole = _scaled(_product(self.matrix.expand(R, -1, -1), weight), self.scale)
+        whole = _scaled(_product(self.matrix.expand(R, -1, -1), weight, self.out), self.scale)
         return whole if rows is None else _pick(whole, rows)
 
 
@@ -203,22 +209,26 @@ def _side_by_side(replicas: Iterable[Tensor]) -> Tensor:
     return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 
-class _HalfProduct(torch.autograd.Function):
-    """X_b W with bfloat16 factors, summed and returned in float32."""
+class HalfProduct(torch.autograd.Function):
+    """x W with bfloat16 factors, summed in float32 and returned in the type that is asked for."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
-        ctx.save_for_backward(x)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:  # noqa: ANN401
+        """X (R, m, d or more) times W (R, d, h), zeros below W."""
         R, d, h = ctx.shape = weight.shape
         half = torch.zeros(R, x.shape[2], h, dtype=x.dtype, device=x.device)
         half[:, :d] = weight
-        return torch.bmm(x, half, out_dtype=torch.float32)
+        ctx.save_for_backward(x, half if ctx.needs_input_grad[0] else None)
+        return torch.bmm(x, half) if out == x.dtype else torch.bmm(x, half, out_dtype=out)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
-        (x,) = ctx.saved_tensors
-        whole = torch.bmm(x.transpose(1, 2), grad.to(x.dtype), out_dtype=torch.float32)
-        return None, whole[:, : ctx.shape[1]]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:  # noqa: ANN401
+        """The gradients of x, where it is wanted, and of W."""
+        x, half = ctx.saved_tensors
+        grad = grad.to(x.dtype)
+        whole = torch.bmm(x.transpose(1, 2), grad, out_dtype=torch.float32)
+        back = None if half is None else torch.bmm(grad, half.transpose(1, 2))
+        return back, whole[:, : ctx.shape[1]], None
 
 
 def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
@@ -240,10 +250,12 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
         )
 
 
-def _product(x: Tensor, weight: Tensor) -> Tensor:
+def _product(x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:
+    if x.dtype == torch.float16:
+        x = x.to(out)
     if x.dtype == weight.dtype:
         return torch.bmm(x, F.pad(weight, (0, 0, 0, x.shape[2] - weight.shape[1])))
-    product: Tensor = _HalfProduct.apply(x, weight)  # type: ignore[no-untyped-call]
+    product: Tensor = HalfProduct.apply(x, weight, out)  # type: ignore[no-untyped-call]
     return product
 
 

@@ -13,6 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+WARPS, HELD = 1, 4
+"""Warps of a program, and numbers of each array that a thread holds (measured on an H200)."""
+
 
 @triton.jit
 def _softmax(x, inside):
@@ -70,8 +73,8 @@ def _loss(
     SIDES: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The loss of a few rows of one replica, and its derivatives by z and s."""
-    at = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    at = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
     column = tl.arange(0, WIDTH)
     there = row < rows
     mask = there[:, None] & (column < C)[None, :]
@@ -110,7 +113,7 @@ def _loss(
     tl.store(dz + j, dzj, mask=mask)
     tl.store(ds + j, dsj, mask=mask)
     total = tl.sum(tl.where(there, loss, 0.0), axis=0)
-    tl.store(losses + at * tl.num_programs(1) + tl.program_id(1), total)
+    tl.store(losses + at * tl.num_programs(0) + tl.program_id(0), total)
 
 
 def loss_and_gradient(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -118,10 +121,12 @@ def loss_and_gradient(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     z, s, *rest = parts
     R, S, B, C = z.shape
     dz, ds = torch.empty_like(z), torch.empty_like(s)
-    tile = 32
+    width = triton.next_power_of_2(C)
+    # Some twenty arrays of tile · width numbers are alive: more a thread than four do not fit.
+    tile = max(1, HELD * 32 * WARPS // width)
     losses = z.new_empty(R, triton.cdiv(B, tile))
-    _loss[(R, losses.shape[1])](
+    _loss[(losses.shape[1], R)](
         z, s, dz, ds, *rest, losses, B, C,
-        SIDES=S, TILE=tile, WIDTH=triton.next_power_of_2(C), num_warps=4,
+        SIDES=S, TILE=tile, WIDTH=width, num_warps=WARPS,
     )  # fmt: skip
     return losses.sum(1), dz, ds

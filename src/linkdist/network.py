@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from linkdist import blocks
 from linkdist.activation import Affine, Running
-from linkdist.inputs import Inputs
+from linkdist.inputs import HalfProduct, Inputs
 
 HIDDEN = 256
 MOMENTUM = 0.1
@@ -122,7 +122,13 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
-        y: Tensor = _Product.apply(x.flatten(1, 2), self.weight)  # type: ignore[no-untyped-call]
+        flat = x.flatten(1, 2)
+        if x.dtype == self.weight.dtype:
+            y: Tensor = _Product.apply(flat, self.weight)  # type: ignore[no-untyped-call]
+        else:
+            # Logits, which have a bias, are float32; what goes on to a block is not.
+            out = flat.dtype if self.bias is None else self.weight.dtype
+            y = HalfProduct.apply(flat, self.weight.transpose(1, 2), out)  # type: ignore[no-untyped-call]
         y = y if self.bias is None else y.add_(self.bias)
         return y.view(*x.shape[:3], -1)
 

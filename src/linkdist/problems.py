@@ -55,12 +55,15 @@ column 'age' must hold numbers; row 3 has 'old', row 8 has 'young'.
         except OptionError as error:
             self.add(str(error))
 
-    def rows(self, rule: str, rows: Rows, values: Sequence[Any]) -> None:
-        """Note the rows that break a rule, with what they hold instead."""
+    def rows(self, rule: str, rows: Rows, values: Sequence[Any], total: int | None = None) -> None:
+        """Note the rows that break a rule, with what they hold instead; `total` counts others too.
+
+        Of many rows and values it takes the first ones, so more need not be given.
+        """
         if len(rows) == 0:
             return
         examples = self._examples.setdefault(rule, [])
-        self._found[rule] += len(rows)
+        self._found[rule] += len(rows) if total is None else total
         for row, value in zip(rows[: SHOWN - len(examples)], values, strict=False):
             examples.append(f"row {row} has {_shown(value)}")
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ import pyarrow.parquet
 from linkdist.columns import Guess, guess, plain, text_of
 from linkdist.encoders import Encoders, make_encoders
 from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray, stacked
-from linkdist.problems import SHOWN, Problems
+from linkdist.problems import SHOWN, Problems, Rows
 from linkdist.tables import BATCH, Table, open_table
 
 LINKS = 1 << 20
@@ -139,8 +140,7 @@ def read_nodes(
     text = pa.concat_arrays(labels)
     if classes is None and label is not None and label in table.schema.names:
         classes = _classes(text, label, problems)
-    if not present.d and len(present.columns) == len(encoders.columns):
-        problems.add("no column is left that gives features; name some and their kinds")
+    _check_features(present, encoders, problems)
     problems.check(str(path))
     if learn:
         bar.know()
@@ -150,6 +150,132 @@ def read_nodes(
     y, unknown = _labels(text, classes or ())
     x = stacked(blocks)
     return Nodes(pa.concat_arrays(ids), y, classes or (), x, encoders, guesses, unknown)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first reading of a node table tells; its rows are not held.
+
+    Attributes
+    ----------
+    rows : int
+        n.
+    classes : tuple of str
+        As in `Nodes`.
+    encoders : Encoders
+        That have learnt from all rows.
+    guesses : mapping of str to Guess
+        What each column was taken for.
+    """
+
+    rows: int
+    classes: tuple[str, ...]
+    encoders: Encoders
+    guesses: Mapping[str, Guess]
+
+
+def survey_nodes(
+    path: Path | str,
+    id: str,
+    label: str,
+    kinds: Mapping[str, str] | None = None,
+    features: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    r"""Learn from a node table of any length what `read_nodes` would; parameters as there.
+
+    Ids that stand twice are not looked for.
+
+    Raises
+    ------
+    TableError
+        With every other problem of the table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nodes.csv")
+    ...     _ = path.write_text("paper,field,age\n7,math,1\n8,art,3\n9,,2\n")
+    ...     survey = survey_nodes(path, id="paper", label="field")
+    >>> survey.rows, survey.classes, survey.encoders.d
+    (3, ('art', 'math'), 1)
+    """
+    table, problems = open_table(path), Problems()
+    guesses = _guesses(table, id, label, kinds or {}, features, problems)
+    used = {name: found.kind for name, found in guesses.items() if found.kind is not None}
+    encoders = make_encoders(used)
+    table, present, columns = _as_nodes(table, [id, label], encoders, problems)
+    bar = _Bar(table.rows, 1, progress)
+    rows, labels = 0, pa.array([], pa.large_string())
+    for first_row, batch in _numbered(table, columns):
+        if id in columns:
+            _check_there(text_of(_column(batch, id, problems)), id, problems, first_row)
+        text = text_of(_column(batch, label, problems))
+        labels = pa.concat_arrays([labels, text.drop_null().unique()]).unique()
+        present.see(batch, first_row, problems)
+        rows += batch.num_rows
+        bar.advance(batch.num_rows)
+    present.settle()
+    if not rows:
+        problems.add("the table has no rows")
+        problems.check(str(path))
+    classes = _classes(labels, label, problems) if label in columns else ()
+    _check_features(present, encoders, problems)
+    problems.check(str(path))
+    return Survey(rows, classes, encoders, guesses)
+
+
+def encoded_nodes(
+    path: Path | str,
+    id: str,
+    label: str,
+    survey: Survey,
+    skip: int = 0,
+    size: int = BATCH,
+) -> Iterator[tuple[pa.Array, IntArray, FeatureMatrix]]:
+    r"""Ids, labels and features of a surveyed node table, batch by batch.
+
+    Parameters
+    ----------
+    path : Path
+        A Parquet or CSV file.
+    id, label : str
+        The columns of ids and of labels.
+    survey : Survey
+        Of this very table.
+    skip : int
+        Rows to leave out, as many as earlier batches had.
+    size : int
+        Rows of a batch, at most.
+
+    Yields
+    ------
+    ids : (k,) array of large_string
+        As text.
+    labels : (k,) int64 array
+        As in `Nodes`.
+    features : (k, d) float32 array or CSR matrix
+        As in `Nodes`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nodes.csv")
+    ...     _ = path.write_text("paper,field,age\n7,math,1\n8,art,3\n9,,2\n")
+    ...     survey = survey_nodes(path, id="paper", label="field")
+    ...     ((ids, labels, x),) = encoded_nodes(path, "paper", "field", survey)
+    >>> ids.to_pylist(), labels.tolist(), x.shape
+    (['7', '8', '9'], [1, 0, -1], (3, 1))
+    """
+    problems = Problems()
+    table, encoders, columns = _as_nodes(open_table(path), [id, label], survey.encoders, problems)
+    for first_row, batch in _numbered(table, columns, size):
+        if first_row > skip:
+            ids = text_of(_column(batch, id, problems))
+            y, _ = _labels(text_of(_column(batch, label, problems)), survey.classes)
+            yield ids, y, encoders.encode(batch, first_row)
 
 
 def node_batches(
@@ -277,10 +403,9 @@ def read_links(
     >>> print(report)
     2 links from 3 rows; duplicates merged: 1; self-loops kept: 1.
     """
-    ends = _ends(open_table(path), source, target)
-    known, problems = text_of(ids), Problems()
-    places, named = _places(path, ends, known, problems)
-    problems.check(str(path))
+    ends = link_ends(path, source, target)
+    known = text_of(ids)
+    places, named = _places(path, ends, known)
 
     def pairs(rows: IntArray) -> list[list[str]]:
         return [known.take(pa.array(places[row])).to_pylist() for row in rows[:SHOWN]]
@@ -295,17 +420,113 @@ def read_links(
     examples = tuple(zip((lost[:SHOWN] + 1).tolist(), named, strict=True))
     counts = (len(places), len(links), len(lost), len(again), len(loops))
     report = LinkReport(*counts, examples)
-    if not len(places):
-        problems.add("the table has no rows; a graph needs links")
-    elif not len(links):
-        rule = f"columns {ends[0]!r} and {ends[1]!r} must hold ids of the node table"
-        problems.rows(f"{rule}, but no row names two nodes of it", lost + 1, named)
-    elif strict:
-        problems.rows("links must name nodes of the node table", lost + 1, named)
-        problems.rows("links must stand once, in one direction", again + 1, pairs(again))
-        problems.rows("links must join two nodes", loops + 1, pairs(loops))
-    problems.check(str(path))
+    check_links(
+        path, ends, report, strict,
+        (again[:SHOWN] + 1, pairs(again)), (loops[:SHOWN] + 1, pairs(loops)),
+    )  # fmt: skip
     return links, report
+
+
+Examples: TypeAlias = "tuple[Rows, Sequence[Any]]"
+
+
+def check_links(
+    path: Path | str,
+    ends: tuple[str, str],
+    report: LinkReport,
+    strict: bool = False,
+    again: Examples = ((), ()),
+    loops: Examples = ((), ()),
+) -> None:
+    """Refuse links of which none is left or, if `strict`, with which anything is wrong.
+
+    Parameters
+    ----------
+    path : Path
+        The link table.
+    ends : tuple of str
+        Its columns of a link's two nodes.
+    report : LinkReport
+        What became of its rows.
+    strict : bool
+        Whether unknown nodes, duplicates and self-loops are errors.
+    again, loops : rows and ids
+        The first duplicates and self-loops.
+
+    Examples
+    --------
+    >>> check_links("links.csv", ("a", "b"), LinkReport(2, 0, 2, examples=((1, "x"), (2, "y"))))
+    Traceback (most recent call last):
+    linkdist.errors.TableError: links.csv: columns 'a' and 'b' must hold ids of the node table, \
+but no row names two nodes of it; row 1 has 'x', row 2 has 'y'.
+    """
+    problems = Problems()
+    lost = [row for row, _ in report.examples], [value for _, value in report.examples]
+    if not report.total:
+        problems.add("the table has no rows; a graph needs links")
+    elif not report.kept:
+        rule = f"columns {ends[0]!r} and {ends[1]!r} must hold ids of the node table"
+        problems.rows(f"{rule}, but no row names two nodes of it", *lost, report.unknown)
+    elif strict:
+        problems.rows("links must name nodes of the node table", *lost, report.unknown)
+        problems.rows("links must stand once, in one direction", *again, report.duplicates)
+        problems.rows("links must join two nodes", *loops, report.loops)
+    problems.check(str(path))
+
+
+def link_ends(
+    path: Path | str, source: str | None = None, target: str | None = None
+) -> tuple[str, str]:
+    r"""The columns of a link table that hold a link's two nodes, by default the first two.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "links.csv")
+    ...     _ = path.write_text("year,a,b\n2020,7,8\n")
+    ...     link_ends(path, target="a")
+    ('year', 'a')
+    """
+    return _ends(open_table(path), source, target)
+
+
+def link_batches(
+    path: Path | str, ends: tuple[str, str], size: int = LINKS
+) -> Iterator[tuple[int, pa.Array, pa.Array]]:
+    r"""The ids of a link table of any length, batch by batch.
+
+    Parameters
+    ----------
+    path : Path
+        A Parquet or CSV file.
+    ends : tuple of str
+        The columns of a link's two nodes.
+    size : int
+        Rows of a batch, at most.
+
+    Yields
+    ------
+    first_row : int
+        The number of the batch's first row.
+    sources, targets : (k,) arrays of large_string
+        Ids as text, null where missing.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "links.csv")
+    ...     _ = path.write_text("a,b\n7,8\n8,\n")
+    ...     ((row, a, b),) = link_batches(path, ("a", "b"))
+    >>> row, a.to_pylist(), b.to_pylist()
+    (1, ['7', '8'], ['8', None])
+    """
+    problems = Problems()
+    for first_row, batch in _numbered(open_table(path, as_text=ends), ends, size):
+        sources, targets = (text_of(_column(batch, name, problems)) for name in ends)
+        yield first_row, sources, targets
+    problems.check(str(path))
 
 
 def _numbered(
@@ -392,14 +613,35 @@ def check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
     True
     """
     text = text_of(ids)
-    missing = np.flatnonzero(text.is_null())
-    rule = f"column {name!r} must hold an id in each row"
-    problems.rows(rule, missing + 1, [None] * len(missing))
+    _check_there(text, name, problems)
     codes = text.drop_null().dictionary_encode().indices.to_numpy()
     first = np.unique(codes, return_index=True)[1]
     again = np.delete(np.flatnonzero(text.is_valid()), first)
-    rule = f"column {name!r} must hold ids that stand once"
-    problems.rows(rule, again + 1, text.take(pa.array(again[:SHOWN])))
+    problems.rows(stand_once(name), again + 1, text.take(pa.array(again[:SHOWN])))
+
+
+def stand_once(name: str) -> str:
+    """The rule that a column of ids broke where two rows have one id.
+
+    Examples
+    --------
+    >>> stand_once("paper")
+    "column 'paper' must hold ids that stand once"
+    """
+    return f"column {name!r} must hold ids that stand once"
+
+
+def _check_there(ids: pa.Array, name: str, problems: Problems, first_row: int = 1) -> None:
+    """Note ids that are missing; ids are texts."""
+    missing = np.flatnonzero(ids.is_null())
+    rule = f"column {name!r} must hold an id in each row"
+    problems.rows(rule, missing + first_row, [None] * len(missing))
+
+
+def _check_features(present: Encoders, asked: Encoders, problems: Problems) -> None:
+    """Note that no feature is left, unless a column is missing, which is noted elsewhere."""
+    if not present.d and len(present.columns) == len(asked.columns):
+        problems.add("no column is left that gives features; name some and their kinds")
 
 
 def _classes(text: pa.Array, name: str, problems: Problems) -> tuple[str, ...]:
@@ -452,12 +694,11 @@ def _ends(table: Table, source: str | None, target: str | None) -> tuple[str, st
 
 
 def _places(
-    path: Path | str, ends: Sequence[str], known: pa.Array, problems: Problems
+    path: Path | str, ends: tuple[str, str], known: pa.Array
 ) -> tuple[IntArray, list[str | None]]:
     """Each row's two nodes by their places, -1 where unknown, and the first unknown ids."""
     parts, named = [np.empty((0, 2), dtype=np.int64)], list[str | None]()
-    for batch in open_table(path, as_text=ends).batches(ends, LINKS):
-        texts = [text_of(_column(batch, name, problems)) for name in ends]
+    for _, *texts in link_batches(path, ends):
         parts.append(np.stack([_index(text, known) for text in texts], axis=1))
         unknown = parts[-1] < 0
         for row in np.flatnonzero(unknown.any(axis=1))[: SHOWN - len(named)]:

@@ -15,16 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.checkpoints import Checkpoint
+from linkdist.adam import Adam
+from linkdist.checkpoints import Keeper
 from linkdist.coefficients import coefficients
 from linkdist.graph import Graph
 from linkdist.inference import FORMS, logits, message_passing, parts_of
 from linkdist.inputs import Inputs
+from linkdist.losses import Coefficients
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
 from linkdist.scoring import History
 from linkdist.splits import Split, observe
-from linkdist.training import Loop
 
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
@@ -45,12 +46,14 @@ class Ground:
         setting: str,
         seeds: Sequence[int],
         inputs: Inputs,
+        by: Coefficients | None = None,
     ) -> None:
         self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
         self.device = inputs.device
         self.views = [observe(graph, split, setting) for split in splits]
         self.everyone = Neighbours([graph.edges], graph.n, self.device)
-        self.by = coefficients(self.views, BETA[setting], self.device)
+        # Where the graph is a sample of a larger one, that one's are given.
+        self.by = by or coefficients(self.views, BETA[setting], self.device)
 
     @property
     def seen(self) -> Neighbours:
@@ -78,7 +81,7 @@ class Ground:
 class Course:
     """How far a training of one or more stages is: its progress and its checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None) -> None:
+    def __init__(self, checkpoint: Keeper | None, progress: Progress | None) -> None:
         self.checkpoint, self.progress = checkpoint, progress
         found = checkpoint.load() if checkpoint is not None else None
         self.done, self.tensors = found if found is not None else (0, {})
@@ -135,8 +138,8 @@ class Stage(ABC):
     latest = False
     """Which of equally good looks counts: the paper's first, or the latest."""
 
-    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
-        self.ground, self.network, self.loop = ground, network, loop
+    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
+        self.ground, self.network, self.adam = ground, network, adam
         self.history = History(ground.graph, ground.splits, ground.device, self.latest)
         self.alpha = ground.by.alpha.clone()
 
@@ -146,15 +149,15 @@ class Stage(ABC):
 
     def state(self) -> dict[str, Tensor]:
         """The live tensors that the rest of the stage depends on, but for its history."""
-        adam = {f"adam.{name}": tensor for name, tensor in self.loop.adam.state().items()}
+        adam = {f"adam.{name}": tensor for name, tensor in self.adam.state().items()}
         return {**self.network.state_dict(prefix="network."), **adam, "alpha": self.alpha}
 
 
 class Kept(Stage):
     """A stage that keeps the weights of each replica's best look from features."""
 
-    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
-        super().__init__(ground, network, loop)
+    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
+        super().__init__(ground, network, adam)
         self.best = Snapshot(network)
 
     def finish(self) -> None:
@@ -185,8 +188,8 @@ class Teacher(Stage):
 
     latest = True
 
-    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
-        super().__init__(ground, network, loop)
+    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
+        super().__init__(ground, network, adam)
         shape = (len(ground.seeds), ground.graph.n, ground.graph.C)
         self.z, self.s = (torch.zeros(shape, device=ground.device) for _ in range(2))
         self.judged = ground.judged
@@ -211,8 +214,8 @@ class Student(Kept):
 
     latest = True
 
-    def __init__(self, ground: Ground, network: ForkedMLP, loop: Loop) -> None:
-        super().__init__(ground, network, loop)
+    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
+        super().__init__(ground, network, adam)
         self.looked = self.alpha.clone()
 
     def look(self) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from linkdist.kept import kept_memory
 from linkdist.losses import Coefficients
 from linkdist.network import MOMENTUM, ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.objective import Objective
+from linkdist.orders import make_order
 from linkdist.splits import View
 
 METHODS = ("linkdist", "colinkdist")
@@ -118,27 +119,54 @@ def loop_on_links(
     hide: float = 0.0,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
-    check_names("method", [method], METHODS)
-    loss = loss_on_links(network, inputs, views, by, method, hide)
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method, hide)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average)
+
+
+class Seen(NamedTuple):
+    """What R replicas may see, on a device.
+
+    Attributes
+    ----------
+    edges : (R, e, 2) tensor of int
+        Directed edges.
+    nodes : (R, n') tensor
+        The nodes that are there, from which others are drawn.
+    counts : (R, 1) tensor
+        How many of these are a replica's own.
+    labels : (R, n) tensor
+        y, or `UNKNOWN`.
+    """
+
+    edges: Tensor
+    nodes: Tensor
+    counts: Tensor
+    labels: Tensor
+
+
+def seen_by(views: Sequence[View], device: torch.device) -> Seen:
+    """Views side by side on a device."""
+    return Seen(
+        edges=padded([view.edges for view in views], device),
+        nodes=padded([view.nodes for view in views], device),
+        counts=torch.tensor([[len(view.nodes)] for view in views], device=device),
+        labels=torch.from_numpy(np.stack([view.labels for view in views])).to(device),
+    )
 
 
 def loss_on_links(
     network: ForkedMLP,
     inputs: Inputs,
-    views: Sequence[View],
+    seen: Seen,
     by: Coefficients,
     method: str,
     hide: float = 0.0,
 ) -> Loss:
     """The loss of a batch of edges, as `Loop` wants it; hides a share of many features."""
-    device = inputs.device
-    edges = padded([view.edges for view in views], device)  # (R, e, 2)
-    nodes = padded([view.nodes for view in views], device)  # (R, n')
-    count = torch.tensor([[len(view.nodes)] for view in views], device=device)
-    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
-    replica = torch.arange(len(views), device=device).view(-1, 1)  # (R, 1)
+    check_names("method", [method], METHODS)
+    edges, nodes, counts, labels = seen
+    replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
     objective = Objective(by, sides)
 
@@ -147,9 +175,9 @@ def loss_on_links(
         words = hiding_words(inputs.d, hide)
         bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
         kept = kept_features(numbers[:, B:], inputs.d, hide) if words else None
-        rows = edges[replica, index].transpose(1, 2)  # (R, 2, B)
+        rows = edges[replica, index].transpose(1, 2).long()  # (R, 2, B)
         if sides == 3:
-            k = nodes.gather(1, numbers[:, :B].remainder(count))  # (R, B)
+            k = nodes.gather(1, numbers[:, :B].remainder(counts))  # (R, B)
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, pace, kept))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
@@ -193,6 +221,11 @@ class Loop:
         Takes in the weights after every step.
     epochs : int, optional
         Over which the rate falls to nothing; without it the rate stays.
+    adam : Adam, optional
+        Of a loop over other items, whose training this one goes on with.
+    steps : callable, optional
+        Says how many steps to take at least, from how many the items need: more where others train
+        beside this loop. The items then come again.
     """
 
     WARM_UP = 3
@@ -208,23 +241,23 @@ class Loop:
         rate: float = RATE,
         average: Average[Any] | None = None,
         epochs: int | None = None,
+        adam: Adam | None = None,
+        steps: Callable[[int], int] = lambda own: own,
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss = loss
         self.average = average
         self.lengths = lengths
         self.batch = min(batch, max(lengths))
-        steps = [-(-length // self.batch) for length in lengths]
-        self.steps = max(steps)
+        own = [-(-length // self.batch) for length in lengths]
+        self.steps = steps(max(own))
         self.draws = Draws(seeds, self.device)
-        adam = AdamOnCpu if self.device.type == "cpu" else Adam
-        self.own_steps = torch.tensor(steps, device=self.device)
+        more = self.steps - max(own)
+        self.own_steps = torch.tensor([count + more for count in own], device=self.device)
         whole = None if epochs is None else epochs * self.own_steps
-        self.adam = adam(list(network.parameters()), rate, whole)
+        self.adam = adam or make_adam(network, rate, whole)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.column = torch.arange(self.batch, device=self.device)
-        shape = (len(lengths), self.steps * self.batch)
-        self.order = torch.empty(shape, dtype=torch.int64, device=self.device)
+        self.order = make_order(lengths, self.steps, self.batch, self.device)
         self.taken = 0
         self.recorded: torch.cuda.CUDAGraph | None = None
 
@@ -249,16 +282,11 @@ class Loop:
     def epoch(self, epoch: int) -> Iterator[int]:
         """Take an epoch's steps one by one, inside `manners`; gives each step's number."""
         self.draws.begin(epoch)
-        self._shuffle()
+        self.order.shuffle(self.draws)
+        self.done.zero_()
         for step in range(self.steps):
             self._advance()
             yield step
-
-    def _shuffle(self) -> None:
-        self.done.zero_()
-        place = torch.arange(self.order.shape[1], device=self.device)
-        for r, length in enumerate(self.lengths):
-            self.order[r] = self.draws.order(r, length)[place % length]
 
     def _advance(self) -> None:
         if self.device.type != "cuda" or not HAS_TRITON:
@@ -276,7 +304,7 @@ class Loop:
 
     def _step(self) -> None:
         active = (self.done < self.own_steps).float()  # (R,)
-        index = self.order.index_select(1, self.done * self.batch + self.column)  # (R, B)
+        index = self.order.batch(self.done)  # (R, B)
         pace = (MOMENTUM * active).view(-1, 1, 1)
         self.adam.clear()
         self.loss(index, self.draws, pace).sum().backward()
@@ -284,6 +312,13 @@ class Loop:
         if self.average is not None:
             self.average.take(active)
         self.done += 1
+
+
+def make_adam(network: nn.Module, rate: float = RATE, steps: Tensor | None = None) -> Adam:
+    """Adam as it is quickest on the network's device."""
+    parameters = list(network.parameters())
+    kind = AdamOnCpu if parameters[0].device.type == "cpu" else Adam
+    return kind(parameters, rate, steps)
 
 
 def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:

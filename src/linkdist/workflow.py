@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from linkdist.checkpoints import Checkpoint
+from linkdist.checkpoints import Checkpoint, checkpoint_beside
 from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
@@ -137,8 +137,7 @@ def train(
     watcher = watcher or Watcher()
     check_target(out)
     check_epochs(options.epochs)
-    if not 0 <= options.held_out < 1:
-        raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
+    check_held_out(options.held_out)
     nodes, graph, report = _read(tables, watcher)
     seeds = range(options.seed, options.seed + options.replicas)
     splits = [held_out(graph.labels, options.held_out, seed) for seed in seeds]
@@ -167,7 +166,7 @@ def train(
         "seconds": round(result.seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
         "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
-        **_scores(findings.held_out, splits),
+        **scores_of(findings.held_out, splits),
     }
     memory = remember(graph, splits, options.seed)
     page = render(out.resolve().name, findings, about)
@@ -175,6 +174,17 @@ def train(
     save(out, saved)
     checkpoint.remove()
     return saved
+
+
+def check_held_out(share: float) -> None:
+    """Refuse a share of the labels that would leave none, or is none.
+
+    Examples
+    --------
+    >>> check_held_out(0.1)
+    """
+    if not 0 <= share < 1:
+        raise OptionError(f"held-out must be from 0 to below 1; found {share}.")
 
 
 def predict(
@@ -204,9 +214,21 @@ def predict(
     int
         How many nodes were predicted.
     """
+    return predict_table(load(model), nodes, out, edges=edges, device=device, watcher=watcher)
+
+
+def predict_table(
+    saved: Saved,
+    nodes: Path,
+    out: Path,
+    *,
+    edges: Path | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> int:
+    """`predict` with a model that is loaded already, for who predicts many tables."""
     watcher = watcher or Watcher()
-    saved = load(model)
-    column, encoders = _columns(saved)
+    column, encoders = table_columns(saved)
     there = saved.model.to(find_device(device))
     watcher.stage("predicting")
     batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
@@ -291,7 +313,7 @@ def export(
         On how many rows it was compared, and the largest difference.
     """
     if rows is not None:
-        column, encoders = _columns(saved)
+        column, encoders = table_columns(saved)
         _, features = next(node_batches(rows, column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
@@ -331,7 +353,8 @@ def _read(
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
 
-def _columns(saved: Saved) -> tuple[str, Encoders]:
+def table_columns(saved: Saved) -> tuple[str, Encoders]:
+    """The column of ids and the encoders of a model that reads tables."""
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders
@@ -379,13 +402,7 @@ def _checkpoint(out: Path, graph: Graph, options: Options) -> Checkpoint:
     digest = hashlib.sha256(json.dumps(vars(options), default=str).encode())
     for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
         digest.update(np.ascontiguousarray(part).data)
-    target = out.resolve()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        advice = "Name a directory in a folder that you may write to."
-        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
-    return Checkpoint(target.parent / f".{target.name}.training", digest.hexdigest())
+    return checkpoint_beside(out, digest.hexdigest())
 
 
 def _counts(graph: Graph) -> dict[str, Any]:
@@ -394,7 +411,7 @@ def _counts(graph: Graph) -> dict[str, Any]:
     return {"labels": dict(zip(graph.classes, counts, strict=True))}
 
 
-def _scores(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
+def scores_of(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
     """Accuracies of the kept weights on held-out nodes, their curve, confusion from features."""
     if held is None:
         return {}

@@ -1,0 +1,254 @@
+"""Training from a store by several workers, on this machine or on a cluster, under Ray.
+
+Ray Train starts the workers, one core or more each, and makes a process group of them; what they do
+is `scale.training`, as a `Crew`. The first of them keeps the state in a place that all see, and
+tells a log how far they are. Where a worker or a machine is lost, Ray starts anew with the workers
+that it can get, and they go on from the last state: a position is a number of rounds, whoever
+trained them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import torch
+
+from linkdist.checkpoints import SharedCheckpoint
+from linkdist.errors import DeviceError, OptionError
+from linkdist.fitting import check_epochs
+from linkdist.scale.cluster import joined
+from linkdist.scale.crews import Crew
+from linkdist.scale.learning import check_method, digest_of, saved_model
+from linkdist.scale.store import Store
+from linkdist.scale.survey import survey
+from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
+from linkdist.stages import Course
+from linkdist.storage import Saved, check_target, load, save
+from linkdist.training import epochs_for
+from linkdist.workflow import Options, Watcher, check_held_out
+
+FAILURES = 10
+"""How often workers may be lost before a training is given up."""
+TOLD = 0.5
+"""Seconds between two looks at how far the workers are."""
+
+
+def train_by_workers(
+    directory: Path,
+    out: Path,
+    options: Options,
+    memory: int,
+    workers: int,
+    *,
+    address: str | None = None,
+    checkpoints: str | None = None,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+    saved: float = SAVED,
+) -> Saved:
+    """Train on a store by Ray's workers and leave a model directory.
+
+    Parameters
+    ----------
+    directory, out : Path
+        The store and the model directory, in places that all workers see.
+    options : Options
+        How to train.
+    memory : int
+        Bytes that each worker may hold of the store.
+    workers : int
+        How many; where fewer can be had, these do the work.
+    address : str, optional
+        Of a Ray cluster; by default Ray starts here.
+    checkpoints : str, optional
+        Where the state is kept: a path that all workers see, or an address that PyArrow knows; by
+        default beside the model directory.
+    resume : bool
+        Whether to go on where a killed training of the same store and options was.
+    watcher : Watcher, optional
+        Is told how it goes.
+    saved : float, optional
+        Seconds after which the state is kept at a round's end.
+
+    Returns
+    -------
+    Saved
+        What the directory holds. Beside it, in `OUT.log`, is what happened to the workers.
+    """
+    watcher = watcher or Watcher()
+    target = out.resolve()
+    check_target(target)
+    check_epochs(options.epochs)
+    check_held_out(options.held_out)
+    check_method(options.method)
+    store = Store.open(directory)
+    check_memory(store, memory)
+    _check_workers(store, workers, options)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    place = checkpoints or str(target.parent / f".{target.name}.training")
+    checkpoint = SharedCheckpoint(place, digest_of(store, options))
+    if not resume:
+        checkpoint.remove()
+        shutil.rmtree(_folder(target), ignore_errors=True)
+    watcher.stage("looking through the links")
+    found = survey(store, options.held_out, options.seed, watcher)
+    epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
+    watcher.stage("starting the workers")
+    with joined(workers, address) as ray:
+        log = ray.remote(num_cpus=0)(Log).remote(str(target) + ".log")
+        config = {
+            "store": str(store.directory), "out": str(target), "options": options,
+            "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
+            "started": time.time(), "saved": saved, "threads": _threads(workers, address),
+        }  # fmt: skip
+        with _watched(ray, log, watcher):
+            _run(ray, config, workers, target)
+    checkpoint.remove()
+    shutil.rmtree(_folder(target), ignore_errors=True)
+    return load(target)
+
+
+def _folder(target: Path) -> Path:
+    """Where Ray keeps its own notes on a training."""
+    return target.parent / f".{target.name}.ray"
+
+
+def _check_workers(store: Store, workers: int, options: Options) -> None:
+    buckets = sum(1 for count in store.manifest.counts if count)
+    if not 1 <= workers <= buckets:
+        raise OptionError(
+            f"there must be 1 to {buckets} workers, since each takes buckets of its own and the "
+            f"store has {buckets} with links; found {workers}. Build it with more --parts, or give "
+            "fewer --workers."
+        )
+    if options.device not in ("auto", "cpu"):
+        raise OptionError(f"workers train on the CPU; found --device {options.device}.")
+
+
+def _threads(workers: int, address: str | None) -> int:
+    """Threads of each worker: on this machine they share its cores, on a cluster they have one."""
+    return 1 if address else max(1, (os.cpu_count() or 1) // workers)
+
+
+def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None:  # noqa: ANN401
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    trainer = TorchTrainer(
+        _work,
+        train_loop_config=config,
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=workers if workers == 1 else (1, workers),
+            resources_per_worker={"CPU": 1},
+            placement_strategy="SPREAD",
+        ),
+        torch_config=TorchConfig(backend="gloo"),
+        run_config=ray.train.RunConfig(
+            name=_folder(target).name,
+            storage_path=str(target.parent),
+            failure_config=ray.train.FailureConfig(max_failures=FAILURES),
+        ),
+    )
+    try:
+        trainer.fit()
+    except ray.train.TrainingFailedError as error:
+        found = str(error).strip().splitlines()[-1].rstrip(".")
+        raise DeviceError(
+            f"the workers were lost more than {FAILURES} times, or could not begin: {found}. "
+            f"{target}.log has what happened; the same command with --resume goes on."
+        ) from error
+
+
+def _work(config: dict[str, Any]) -> None:
+    """What each worker does, from its first line again after every loss."""
+    import ray
+
+    torch.set_num_threads(config["threads"])
+    options: Options = config["options"]
+    store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
+    course = Course(config["checkpoint"], None)
+    schedule = Schedule.of(store, config["epochs"], whole=False)
+    total, log = len(schedule.rounds), config["log"]
+    where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
+    if not crew.rank:
+        ray.get(log.begin.remote(crew.size, course.done, total))
+        course.progress = log.progress.remote
+    log.tell.remote(where)
+    stage = train_rounds(
+        store,
+        found,
+        schedule,
+        range(options.seed, options.seed + options.replicas),
+        course,
+        method=options.method,
+        device=torch.device("cpu"),
+        crew=crew,
+        saved=config["saved"],
+    )
+    if not crew.rank:
+        seconds = time.time() - config["started"]
+        save(config["out"], saved_model(store, found, stage, options, config["epochs"], seconds))
+        ray.get(log.tell.remote(f"all {total} rounds are trained, the model is written"))
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+class Log:
+    """An actor that writes down what happens, and knows how far the workers are."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.at, self.begun = path, (0, 0), False
+
+    def begin(self, workers: int, done: int, total: int) -> None:
+        """Workers begin, for the first time or again."""
+        if self.begun:
+            self.tell(f"a worker or a machine was lost after round {self.at[0]}")
+        self.begun, self.at = True, (done, total)
+        self.tell(f"{workers} workers begin at round {done} of {total}")
+
+    def tell(self, what: str) -> None:
+        """Add a line."""
+        with Path(self.path).open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {what}\n")
+
+    def progress(self, done: int, total: int) -> None:
+        """Some rounds are done."""
+        self.at = (done, total)
+
+    def how_far(self) -> tuple[int, int]:
+        """Rounds done, and in all."""
+        return self.at
+
+
+@contextmanager
+def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: ANN401
+    """Tell a watcher how far the workers are, for as long as they train."""
+    over = Event()
+
+    def look() -> None:
+        begun = False
+        while not over.wait(TOLD):
+            done, total = ray.get(log.how_far.remote())
+            if total and not begun:
+                watcher.stage("training")
+                begun = True
+            if total:
+                watcher.progress(done, total)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

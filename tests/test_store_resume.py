@@ -1,0 +1,293 @@
+"""KilledError builds go on. Oracle: the bytes of a store that was built undisturbed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linkdist.errors import StoreError
+from linkdist.scale import building, resolving
+from linkdist.scale.building import build
+from linkdist.scale.journal import Journal, open_journal
+from linkdist.scale.store import Store
+from linkdist.scale.synth import Planted, synth
+from linkdist.workflow import Watcher
+from stores import build_papers, papers_tables, small, tree
+
+PLANTED = Planted(nodes=3000, links=20_000, features=5, classes=4)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture
+def fine(monkeypatch):
+    """Let a build write and take notes as often as it can."""
+    for name, value in (("LEAST", 2400), ("MOST", 2400), ("BATCH", 100)):
+        monkeypatch.setattr(building, name, value)
+    monkeypatch.setattr(resolving, "EVERY", 1)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(papers, tmp_path_factory):
+    out = tmp_path_factory.mktemp("stores") / "store"
+    build_papers(papers, out)
+    return tree(out)
+
+
+def raising_after(monkeypatch, name, calls):
+    """Let a method of the journal raise after so many calls; each later one as well."""
+    real, counted = getattr(Journal, name), [0]
+
+    def call(self, *args, **options):
+        counted[0] += 1
+        if counted[0] > calls:
+            raise KilledError
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(Journal, name, call)
+    return counted
+
+
+@pytest.mark.parametrize("name", ["append", "note", "save", "head"])
+def test_a_build_killed_anywhere_ends_with_the_same_bytes(
+    papers, tmp_path, monkeypatch, fine, undisturbed, name
+):
+    """Kill at one call after the other, each time further on, until it is through."""
+    out, kills, calls, work = tmp_path / "store", 0, 0, []
+    while not out.exists():
+        with monkeypatch.context() as patch:
+            counted = raising_after(patch, name, calls)
+            try:
+                build_papers(papers, out)
+            except KilledError:
+                kills += 1
+                with pytest.raises(StoreError, match=r"half-built|no store|no directory"):
+                    Store.open(out.with_name("store.building"))
+        work.append(counted[0])
+        calls = calls * 2 + 3 if name == "append" else calls + 2
+    assert kills >= 2
+    assert tree(out) == undisturbed
+    assert not out.with_name("store.building").exists()
+
+
+class AtStage(Watcher):
+    def __init__(self, stage):
+        self.asked, self.seen = stage, []
+
+    def stage(self, name):
+        self.seen.append(name)
+        if name == self.asked:
+            raise KilledError
+
+
+STAGES = (
+    *("surveying nodes", "counting links", "writing nodes", "sorting ids"),
+    *("reading links", "resolving links", "taking digests"),
+)
+
+
+def test_a_build_killed_at_each_stage_ends_with_the_same_bytes(papers, tmp_path, undisturbed):
+    out = tmp_path / "store"
+    for stage in STAGES:
+        with pytest.raises(KilledError):
+            build_papers(papers, out, watcher=AtStage(stage))
+    last = AtStage(None)
+    build_papers(papers, out, watcher=last)
+    assert last.seen == ["taking digests"], "what is done is not done again"
+    assert tree(out) == undisturbed
+
+
+def test_what_was_written_is_not_written_again(papers, tmp_path, monkeypatch, fine, undisturbed):
+    out = tmp_path / "store"
+    with monkeypatch.context() as patch:
+        raising_after(patch, "note", 6)
+        with pytest.raises(KilledError):
+            build_papers(papers, out)
+    journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
+    assert 0 < journal["rows"] < 1200
+    for name, length in journal["lengths"].items():
+        with (tmp_path / "store.building" / name).open("ab") as file:
+            file.write(b"half a row")  # as a kill amid writing leaves it
+        assert length >= 0
+    before = building.encoded_nodes
+    skipped = []
+
+    def noted(*args):
+        skipped.append(args[4])
+        return before(*args)
+
+    monkeypatch.setattr(building, "encoded_nodes", noted)
+    build_papers(papers, out)
+    assert skipped == [journal["rows"]]
+    assert tree(out) == undisturbed
+
+
+def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
+    out = tmp_path / "store"
+    with pytest.raises(KilledError):
+        build_papers(papers, out, parts=2, watcher=AtStage("reading links"))
+    again = AtStage(None)
+    build_papers(papers, out, watcher=again)
+    assert again.seen[0] == "surveying nodes"
+    assert tree(out) == undisturbed
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_bytes((papers / "nodes.csv").read_bytes())
+    tables = papers_tables(papers)
+    tables = type(tables)(nodes, tables.edges, tables.id, tables.label)
+    other = tmp_path / "other"
+    with small(), pytest.raises(KilledError):
+        build(tables, other, parts=3, watcher=AtStage("reading links"))
+    os.utime(nodes, ns=(1, 1))
+    again = AtStage(None)
+    with small():
+        build(tables, other, parts=3, watcher=again)
+    assert again.seen[0] == "surveying nodes"
+    assert tree(other) == undisturbed
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing", "short"])
+def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undisturbed, damage):
+    out, folder = tmp_path / "store", tmp_path / "store.building"
+    with pytest.raises(KilledError):
+        build_papers(papers, out, watcher=AtStage("reading links"))
+    if damage == "garbage":
+        (folder / "journal.json").write_text("[1, 2")
+    elif damage == "missing":
+        (folder / "parts/0001.labels.npy").unlink()
+    else:
+        os.truncate(folder / "parts/0001.labels.npy", 130)
+    build_papers(papers, out)
+    assert tree(out) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("file", "writes"),
+    [
+        ("journal.json", 2),
+        ("parts/0002.labels.npy", 1),
+        ("work/runs.index", 0),
+        ("parts/0001.ids.arrow", 1),
+        ("links/0000-0001.npy", 0),
+        ("manifest.json", 0),
+    ],
+)
+def test_a_full_disk_says_what_is_needed_and_goes_on(
+    papers, tmp_path, monkeypatch, undisturbed, file, writes
+):
+    """The disk is full when a file is written to, or once it was so many times."""
+    out, real, left = tmp_path / "store", Path.open, [writes]
+    folder, _, name = f"store.building/{file}".rpartition("/")
+
+    class Full:
+        """A file on a disk that has no room left."""
+
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.file.close()
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def write(self, content):
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return self.file.write(content)
+
+    def open_(path, mode="r", *args, **options):
+        file = real(path, mode, *args, **options)
+        asked = str(path.parent).endswith(folder) and name in path.name and "r" not in mode
+        return Full(file) if asked else file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", open_)
+        with pytest.raises(StoreError) as found:
+            build_papers(papers, out)
+    text = str(found.value)
+    assert f"store.building/{file} cannot be written: No space left on device." in text
+    assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
+    assert "Make room and give the same command again: it goes on where it was." in text
+    build_papers(papers, out)
+    assert tree(out) == undisturbed
+
+
+def test_two_builds_of_one_store_do_not_mix(papers, tmp_path):
+    with (
+        open_journal(tmp_path / "store", {}),
+        pytest.raises(StoreError, match="another process is building in"),
+    ):
+        build_papers(papers, tmp_path / "store")
+
+
+# synth --------------------------------------------------------------------------------------------
+
+
+def test_a_killed_synth_ends_with_the_same_bytes(tmp_path, monkeypatch):
+    with small():
+        synth(tmp_path / "whole", PLANTED, parts=3)
+        calls = 0
+        while not (tmp_path / "store").exists():
+            with monkeypatch.context() as patch:
+                raising_after(patch, "save", calls)
+                try:
+                    synth(tmp_path / "store", PLANTED, parts=3)
+                except KilledError:
+                    assert (tmp_path / "store.building").exists()
+            calls += 1
+    assert calls > 3
+    assert tree(tmp_path / "store") == tree(tmp_path / "whole")
+
+
+# processes ----------------------------------------------------------------------------------------
+
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from linkdist.scale import building, resolving
+from linkdist.scale.building import build
+from linkdist.scale.journal import Journal
+from linkdist.workflow import Tables
+
+folder, out, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+building.LEAST = building.MOST = 2400
+building.BATCH = 100
+resolving.EVERY = 1
+real, told = Journal.append, [0]
+
+def append(self, *args):
+    real(self, *args)
+    told[0] += 1
+    if told[0] == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Journal.append = append
+build(Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field"), out, parts=3)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_build_ended_by_sigkill_goes_on(papers, tmp_path, undisturbed):
+    out, codes = tmp_path / "store", []
+    for last in (60, 0):
+        asked = [sys.executable, "-c", PROGRAM, str(papers), str(out), str(last)]
+        codes.append(subprocess.run(asked, check=False, timeout=120).returncode)
+        if last:
+            assert not out.exists()
+            assert (tmp_path / "store.building" / "journal.json").exists()
+    assert codes == [-signal.SIGKILL, 0]
+    assert tree(out) == undisturbed

@@ -1,0 +1,260 @@
+"""Oracles: the training of a graph in memory, the store's own arrays, and a training not killed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from linkdist.checkpoints import Checkpoint
+from linkdist.coefficients import Tally, coefficients
+from linkdist.errors import OptionError
+from linkdist.graph import UNKNOWN, Graph
+from linkdist.inputs import make_inputs
+from linkdist.network import ForkedMLP
+from linkdist.scale.feeding import Feed
+from linkdist.scale.learning import check_method, train_store
+from linkdist.scale.manifest import buckets
+from linkdist.scale.rounds import places_of, rounds_of, whole_round
+from linkdist.scale.survey import PART, draw_held_out, survey, survey_with
+from linkdist.scale.synth import Planted, synth
+from linkdist.scale.training import Schedule, check_memory, fits_whole, part_bytes, train_rounds
+from linkdist.splits import View
+from linkdist.stages import Course
+from linkdist.storage import load
+from linkdist.training import loop_on_links
+from linkdist.workflow import Options
+
+CPU = torch.device("cpu")
+PLANTED = Planted(1500, 6000, features=12, classes=4, labelled=0.3, dtype="float32")
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def store(request, tmp_path_factory):
+    return synth(tmp_path_factory.mktemp("stores") / "store", PLANTED, parts=request.param)
+
+
+@pytest.fixture(scope="module")
+def in_parts(tmp_path_factory):
+    return synth(tmp_path_factory.mktemp("stores") / "store", PLANTED, parts=4)
+
+
+def starts(store):
+    return np.concatenate([[0], np.cumsum(store.sizes)])
+
+
+def graph_of(store, known=None):
+    """All of a store in memory, parts below each other; labels of some nodes are left out."""
+    first = starts(store)
+    x = np.concatenate([store.features(p) for p in range(store.P)]).astype(np.float32)
+    y = np.concatenate([store.labels(p) for p in range(store.P)]).astype(np.int64)
+    links = np.concatenate(
+        [store.links(a, b).astype(np.int64) + first[[a, b]] for a, b in buckets(store.P)]
+    )
+    return Graph.build(x, links, y, store.classes)
+
+
+def rows_of(store, numbers):
+    """Nodes' rows in `graph_of`, from their numbers in a survey."""
+    return starts(store)[numbers >> PART] + (numbers & ((1 << PART) - 1))
+
+
+def weights(stage):
+    return {name: tensor.clone() for name, tensor in stage.network.state_dict().items()}
+
+
+def same(ours, theirs):
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+
+
+def trained(store, found, schedule, course=None, **options):
+    course = course or Course(None, None)
+    return train_rounds(store, found, schedule, [0, 1], course, device=CPU, **options)
+
+
+@pytest.mark.parametrize("P", range(1, 9))
+def test_an_epoch_visits_every_bucket_once_and_swaps_one_part_at_a_time(P):
+    for epoch in range(3):
+        rounds = rounds_of(P, epoch)
+        assert sorted(r.buckets[0] for r in rounds) == sorted(buckets(P))
+        assert all(set(r.parts) == set(r.buckets[0]) for r in rounds)
+        reads, there = 0, set()
+        for r in rounds:
+            reads, there = reads + len(set(r.parts) - there), there & set(r.parts) | set(r.parts)
+        assert reads == P * (P - 1) // 2 + 1
+        assert all(set(now.parts) & set(after.parts) for now, after in pairwise(rounds))
+
+
+def test_epochs_have_orders_of_their_own():
+    assert rounds_of(6, 0) != rounds_of(6, 1)
+
+
+@pytest.mark.parametrize("P", [1, 2, 5, 8])
+def test_a_part_is_never_read_into_the_place_of_one_at_work(P):
+    rounds = [r for epoch in range(9) for r in rounds_of(P, epoch)]
+    places = places_of(rounds)
+    assert max(max(place.values()) for place in places) < min(P, 3)
+    for now, after in pairwise(places):
+        kept = now.keys() & after.keys()
+        assert all(now[part] == after[part] for part in kept)
+        new = {after[part] for part in after.keys() - kept}
+        assert not new & set(now.values())
+    assert places_of([whole_round(6)] * 2) == [{p: p for p in range(6)}] * 2
+
+
+def test_the_feed_brings_each_link_both_ways_with_its_own_features_and_labels(store):
+    held = {0: np.array([3, 5])}
+    whole, first = graph_of(store), starts(store)
+    y = whole.labels.copy()
+    y[[3, 5]] = UNKNOWN
+    names = {x.tobytes(): row for row, x in enumerate(whole.features)}
+    found = []
+    rounds = [r for epoch in range(2) for r in rounds_of(store.P, epoch)]
+    for round_, fed in zip(rounds, Feed(store, held, CPU).read(rounds), strict=True):
+        x, seen = fed.inputs.matrix.numpy(), fed.seen
+        place = np.array([names.get(row.tobytes(), -1) for row in x])
+        found.append(place[seen.edges[0].numpy()])
+        there = np.concatenate([np.arange(first[p], first[p + 1]) for p in round_.parts])
+        assert sorted(place[seen.nodes[0].numpy()]) == sorted(there)
+        assert seen.counts.item() == len(there)
+        nodes = seen.nodes[0].numpy()
+        assert (seen.labels[0].numpy()[nodes] == y[place[nodes]]).all()
+    both = np.concatenate(found[: len(found) // 2])
+    assert sorted(map(tuple, both.tolist())) == sorted(map(tuple, whole.edges.tolist()))
+
+
+def test_a_survey_counts_what_a_view_in_memory_counts(store):
+    found = survey(store, share=0.1, seed=3)
+    whole = graph_of(store)
+    held = np.concatenate([starts(store)[p] + rows for p, rows in found.held.items()])
+    y = whole.labels.copy()
+    y[held] = UNKNOWN
+    expected = Tally.of(View(whole.features, np.arange(whole.n), whole.edges, y, whole.C))
+    assert found.tally.nodes == expected.nodes
+    assert found.tally.ends == expected.ends
+    assert (found.tally.of_nodes == expected.of_nodes).all()
+    assert (found.tally.of_ends == expected.of_ends).all()
+    assert found.degree == pytest.approx(whole.degree)
+
+
+def test_held_out_nodes_are_a_share_of_each_class_and_their_neighbours_are_all_there(store):
+    numbers = draw_held_out(store, share=0.1, seed=3)
+    whole, held = graph_of(store), rows_of(store, numbers)
+    counts = np.bincount(whole.labels[whole.labels >= 0])
+    assert (np.bincount(whole.labels[held]) == np.round(0.1 * counts)).all()
+    assert (numbers == draw_held_out(store, share=0.1, seed=3)).all()
+    assert not np.array_equal(numbers, draw_held_out(store, share=0.1, seed=4))
+    found = survey_with(store, numbers, seed=3)
+    sample, validation = found.sample, found.split.validation
+    assert (sample.features[validation] == whole.features[held]).all()
+    assert (sample.labels[validation] == whole.labels[held]).all()
+    degree = np.bincount(sample.edges[:, 0], minlength=sample.n)[validation]
+    assert (degree == np.bincount(whole.edges[:, 0], minlength=whole.n)[held]).all()
+
+
+def test_nothing_is_held_out_where_nothing_is_asked_for(store):
+    found = survey(store, share=0.0, seed=0)
+    assert not len(found.split.validation)
+    assert found.sample.n > 0
+
+
+def test_a_node_of_many_links_brings_a_limited_number_of_neighbours(in_parts, monkeypatch):
+    monkeypatch.setattr("linkdist.scale.survey.AROUND", 2)
+    monkeypatch.setattr("linkdist.scale.survey.LIMIT", 0)
+    found = survey(in_parts, share=0.1, seed=0)
+    assert len(found.sample.links) <= 2 * len(found.split.validation)
+    assert len(found.sample.links) > len(found.split.validation)
+
+
+def test_one_round_an_epoch_trains_exactly_as_a_graph_in_memory(store):
+    found = survey(store, share=0.1, seed=0)
+    stage = trained(store, found, Schedule.of(store, 2, whole=True))
+    (fed,) = Feed(store, found.held, CPU).read([whole_round(store.P)])
+    seen = fed.seen
+    arrays = (seen.nodes[0].numpy(), seen.edges[0].numpy().astype(np.int64), seen.labels[0].numpy())
+    view = View(fed.inputs.matrix.numpy(), *arrays, store.C)
+    network = ForkedMLP(store.d, store.C, [0, 1])
+    by = coefficients([view] * 2)
+    assert by.alpha.tolist() == pytest.approx(coefficients([found.tally] * 2).alpha.tolist())
+    inputs = make_inputs(view.features, CPU)
+    best = stage.history.best("features").epochs
+    kept = []
+    loop = loop_on_links(network, inputs, [view] * 2, [0, 1], by, "colinkdist")
+    loop.run(2, lambda _: kept.append([t.clone() for t in network.state_dict().values()]))
+    for i, ours in enumerate(stage.network.state_dict().values()):
+        for r in range(2):
+            assert torch.equal(ours[r], kept[best[r] - 1][i][r])
+
+
+class KilledError(Exception):
+    """Stands for a kill between two rounds."""
+
+
+@pytest.mark.parametrize("after", [1, 5, 10, 13])
+def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path):
+    found = survey(in_parts, share=0.1, seed=0)
+    schedule = Schedule.of(in_parts, 2, whole=False)
+    whole = weights(trained(in_parts, found, schedule))
+
+    def kill(done, total):
+        assert total == len(schedule.rounds) == 20
+        if done == after:
+            raise KilledError
+
+    checkpoint = Checkpoint(tmp_path / "state", "this")
+    with pytest.raises(KilledError):
+        trained(in_parts, found, schedule, Course(checkpoint, kill), saved=0)
+    course = Course(checkpoint, None)
+    assert course.done == after
+    assert same(weights(trained(in_parts, found, schedule, course, saved=0)), whole)
+
+
+def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
+    found = survey(in_parts, share=0.1, seed=0)
+    schedule = Schedule.of(in_parts, 2, whole=False)
+    checkpoint = Checkpoint(tmp_path / "state", "this")
+    trained(in_parts, found, schedule, Course(checkpoint, None), stop=13)
+    course = Course(checkpoint, None)
+    assert course.done == 10
+    whole = weights(trained(in_parts, found, schedule))
+    assert same(weights(trained(in_parts, found, schedule, course)), whole)
+
+
+def test_in_parts_it_learns_what_it_learns_as_a_whole(in_parts, tmp_path):
+    whole = graph_of(in_parts)
+    truth = np.concatenate([in_parts.truth(p) for p in range(in_parts.P)])
+    found = survey(in_parts, share=0.1, seed=0)
+    scores = []
+    for at_once in (True, False):
+        stage = trained(in_parts, found, Schedule.of(in_parts, 8, whole=at_once))
+        z, _ = stage.network(make_inputs(whole.features, CPU))
+        hits = z.squeeze(1).argmax(-1).numpy() == truth
+        scores.append(hits[:, whole.labels == UNKNOWN].mean())
+    assert scores[1] == pytest.approx(scores[0], abs=0.05)
+    assert min(scores) > 0.5
+
+
+def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_path):
+    options = Options(method="colinkdist", epochs=2, replicas=2)
+    saved = train_store(in_parts.directory, tmp_path / "model", options, memory=10**9)
+    loaded = load(tmp_path / "model")
+    assert loaded.about["data"]["nodes"] == in_parts.n
+    assert 0 < saved.about["scores"]["accuracy with links"] <= 1
+    assert loaded.rehearsal is not None
+    assert loaded.onnx is not None
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_too_little_memory_is_told(in_parts):
+    needed = sum(sorted(part_bytes(in_parts))[1:])
+    with pytest.raises(OptionError, match=r"--memory is .* more --parts"):
+        check_memory(in_parts, needed)
+    assert not fits_whole(in_parts, sum(part_bytes(in_parts)))
+    assert fits_whole(in_parts, 10**8)
+
+
+def test_a_method_that_needs_all_nodes_is_told():
+    with pytest.raises(OptionError, match="colinkdist"):
+        check_method("selflinkdist")
