@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -64,20 +64,25 @@ class Feed:
             return
         room = SparseRoom(self) if self.store.kind == "csr" else DenseRoom(self, rounds)
         with ThreadPoolExecutor(1, "read-ahead") as pool:
-            reading = pool.submit(self._fed, room, *ahead[0])
-            for after in [*ahead[1:], None]:
-                fed = reading.result()
+            reading = pool.submit(self._read, room, *ahead[0])
+            for (_, places), after in zip(ahead, [*ahead[1:], None], strict=True):
+                new, edges = reading.result()
                 if after is not None:
-                    reading = pool.submit(self._fed, room, *after)
-                yield fed
-                # Let go of it before the next one comes.
-                del fed
+                    reading = pool.submit(self._read, room, *after)
+                yield self._fed(room.place(places, new), edges)
+                # Let go of them before the next ones come.
+                del new, edges
 
-    def _fed(self, room: Room, round_: Round, places: Mapping[int, int]) -> Fed:
-        placed = room.place(places)
+    def _read(self, room: Room, round_: Round, places: Mapping[int, int]) -> Read:
+        """What must come from the disk; the GPU, if any, is left to the thread that trains."""
+        new = room.read(places)
+        first = room.first(places)
+        edges = [self._edges(first, *bucket) for bucket in round_.buckets]
+        return Read(new, np.concatenate(edges))
+
+    def _fed(self, placed: Placed, edges: npt.NDArray[np.int32]) -> Fed:
         sizes = self.store.sizes
-        nodes = [np.arange(sizes[p]) + placed.first[p] for p in round_.parts]
-        edges = np.concatenate([self._edges(placed.first, *bucket) for bucket in round_.buckets])
+        nodes = [np.arange(sizes[part]) + first for part, first in placed.first.items()]
         there = torch.from_numpy(np.concatenate(nodes)).to(self.device)
         seen = Seen(
             edges=torch.from_numpy(edges).to(self.device).unsqueeze(0),
@@ -102,6 +107,17 @@ class Feed:
         return y
 
 
+Part: TypeAlias = "tuple[Any, npt.NDArray[np.int64]]"
+"""A part's features and labels, as they come from the disk."""
+
+
+class Read(NamedTuple):
+    """What was read for a round: the parts that were missing, and its edges."""
+
+    new: Mapping[int, Part]
+    edges: npt.NDArray[np.int32]
+
+
 class Placed(NamedTuple):
     """The features and labels of some parts, and the row at which each part begins."""
 
@@ -117,8 +133,16 @@ class Room(ABC):
         self.feed, self.store, self.device = feed, feed.store, feed.device
 
     @abstractmethod
-    def place(self, places: Mapping[int, int]) -> Placed:
-        """See to it that some parts are there, each in its place."""
+    def read(self, places: Mapping[int, int]) -> dict[int, Part]:
+        """Read the parts that are missing, while others are at work."""
+
+    @abstractmethod
+    def first(self, places: Mapping[int, int]) -> dict[int, int]:
+        """The row at which each part begins."""
+
+    @abstractmethod
+    def place(self, places: Mapping[int, int], new: Mapping[int, Part]) -> Placed:
+        """Put what was read where it belongs."""
 
 
 class DenseRoom(Room):
@@ -126,35 +150,41 @@ class DenseRoom(Room):
 
     def __init__(self, feed: Feed, rounds: Sequence[Round]) -> None:
         super().__init__(feed)
-        store, on_gpu = self.store, self.device.type == "cuda"
+        store, self.on_gpu = self.store, self.device.type == "cuda"
         parts = 1 + max(place for places in places_of(rounds) for place in places.values())
         self.most = int(store.sizes.max())
-        width = store.d + (-store.d % 8 if on_gpu else 0)  # see DenseInputs
+        width = store.d + (-store.d % 8 if self.on_gpu else 0)  # see DenseInputs
         kind = getattr(torch, store.kind)
         self.matrix = torch.zeros(parts * self.most, width, dtype=kind, device=self.device)
         self.y = torch.full((parts * self.most,), UNKNOWN, device=self.device)
-        out = torch.bfloat16 if on_gpu and HAS_TRITON else torch.float32
+        out = torch.bfloat16 if self.on_gpu and HAS_TRITON else torch.float32
         self.inputs = DenseInputs(self.matrix, out=out)
         self.holds: dict[int, int] = {}
-        self.aside = np.empty((self.most, store.d), store.kind) if on_gpu else None
 
-    def place(self, places: Mapping[int, int]) -> Placed:
-        """Read what is missing into its place."""
+    def read(self, places: Mapping[int, int]) -> dict[int, Part]:
+        """Read the parts that are missing; without a GPU, straight into their places."""
+        new = {}
         for part, place in places.items():
             if self.holds.get(place) != part:
-                self._read(part, place * self.most)
+                row, n = place * self.most, int(self.store.sizes[part])
+                out = None if self.on_gpu else self.matrix[row : row + n].numpy()
+                new[part] = (self.store.features(part, out=out), self.feed.labels(part))
                 self.holds[place] = part
-        first = {part: place * self.most for part, place in places.items()}
-        return Placed(self.inputs, self.y, first)
+        return new
 
-    def _read(self, part: int, row: int) -> None:
-        n = int(self.store.sizes[part])
-        if self.aside is None:
-            self.store.features(part, out=self.matrix[row : row + n].numpy())
-        else:
-            x: Any = self.store.features(part, out=self.aside)
-            self.matrix[row : row + n, : self.store.d] = torch.from_numpy(x)
-        self.y[row : row + n] = torch.from_numpy(self.feed.labels(part))
+    def first(self, places: Mapping[int, int]) -> dict[int, int]:
+        """The row at which each part begins."""
+        return {part: place * self.most for part, place in places.items()}
+
+    def place(self, places: Mapping[int, int], new: Mapping[int, Part]) -> Placed:
+        """Put what was read where it belongs."""
+        first = self.first(places)
+        for part, (x, y) in new.items():
+            rows = slice(first[part], first[part] + len(y))
+            if self.on_gpu:
+                self.matrix[rows, : self.store.d] = torch.from_numpy(x).to(self.device)
+            self.y[rows] = torch.from_numpy(y).to(self.device)
+        return Placed(self.inputs, self.y, first)
 
 
 class SparseRoom(Room):
@@ -162,17 +192,24 @@ class SparseRoom(Room):
 
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed)
-        self.holds: dict[int, tuple[sparse.csr_matrix, npt.NDArray[np.int64]]] = {}
+        self.holds: dict[int, Part] = {}
 
-    def place(self, places: Mapping[int, int]) -> Placed:
-        """Read what is missing, and forget what is not needed."""
+    def read(self, places: Mapping[int, int]) -> dict[int, Part]:
+        """Read the parts that are missing, and forget those that are not needed."""
         self.holds = {
             part: self.holds.get(part) or (self.store.features(part), self.feed.labels(part))
             for part in places
         }
-        x = [x for x, _ in self.holds.values()]
-        y = np.concatenate([y for _, y in self.holds.values()])
+        return dict(self.holds)
+
+    def first(self, places: Mapping[int, int]) -> dict[int, int]:
+        """The row at which each part begins."""
+        ends = np.cumsum([0, *self.store.sizes[list(places)]]).tolist()
+        return dict(zip(places, ends, strict=False))
+
+    def place(self, places: Mapping[int, int], new: Mapping[int, Part]) -> Placed:
+        """Put what was read below each other."""
+        x = [new[part][0] for part in places]
+        y = np.concatenate([new[part][1] for part in places])
         inputs = make_inputs(x[0] if len(x) == 1 else sparse.vstack(x, format="csr"), self.device)
-        ends = np.cumsum([0, *(len(y) for _, y in self.holds.values())]).tolist()
-        first = dict(zip(places, ends, strict=False))
-        return Placed(inputs, torch.from_numpy(y).to(self.device), first)
+        return Placed(inputs, torch.from_numpy(y).to(self.device), self.first(places))
