@@ -47,7 +47,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     epochs : int, optional
         Passes over the links; by default floor(200 / average degree), the paper's rule.
     held_out : float
-        Share of each class's labels that a replica keeps aside to choose its epoch by, where no
+        Share of each class's labels that a replica keeps aside to choose its weights by, where no
         validation nodes are given. 0 trains on all labels, to the end of the schedule.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.

@@ -169,7 +169,7 @@ def train(
     ] = None,
     held_out: Annotated[
         float,
-        typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
+        typer.Option(help="Share of a table's labels that choose what is kept; 0: train on all."),
     ] = HELD_OUT,
     device: Device = "auto",
     data: Data = None,
