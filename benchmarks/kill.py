@@ -37,7 +37,7 @@ gc.freeze()  # else every child would copy what it collects
 
 FORK = multiprocessing.get_context("fork")
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
-NODES, ROWS, EPOCHS = 240, 20_000, 4
+NODES, ROWS, EPOCHS = 240, 20_000, 2
 ANY, WRITING = "at any moment", "while it writes"
 KEPT = ("weights.safetensors", "rehearsal.safetensors")
 """What is the same in every training of the same data: the header tells of seconds."""

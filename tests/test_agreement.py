@@ -81,7 +81,7 @@ def trained(folder, columns):
     """A model of some columns, and its directory."""
     nodes, links = folder / "old.parquet", folder / "old_links.parquet"
     tables, out = Tables(nodes, links, "id", "class", list(columns)), folder / "-".join(columns)
-    saved = workflow.train(tables, out, Options(epochs=3, replicas=2, device="cpu"))
+    saved = workflow.train(tables, out, Options("colinkdist", epochs=3, replicas=2, device="cpu"))
     assert {column.name: column.kind for column in saved.encoders.columns} == columns
     return saved, out
 

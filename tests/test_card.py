@@ -50,7 +50,7 @@ def test_a_card_tells_all_that_is_known():
         ["from features", "81.2%"],
         ["with links", "0.5, 0.75"],
     ]
-    words = "![Held-out accuracy by epoch; best: 75.0% first in epoch 2"
+    words = "![Held-out accuracy by epoch; kept: 75.0% in epoch 2, of 3 epochs.]"
     assert words in found["Held-out accuracy"]
     assert cells(found["Confusion"]) == [
         ["", "maths", "physics"],
@@ -114,7 +114,7 @@ def drawn(picture):
 
 
 def test_the_line_lies_where_the_numbers_are():
-    (line,), dots, words = drawn(curve([[0.0, 1.0, 0.5]]))
+    (line,), dots, words = drawn(curve({"curve": [[0.0, 1.0, 0.5]]}))
     low, high = HEIGHT - 40, TOP
     middle = (LEFT + WIDTH - RIGHT) / 2
     assert line == [(LEFT, low), (middle, high), (WIDTH - RIGHT, (low + high) / 2)]
@@ -123,23 +123,37 @@ def test_the_line_lies_where_the_numbers_are():
     assert {"0%", "50%", "100%", "1", "2", "3", "epoch"} <= set(words)
 
 
+TWO = {"curve": [[0.1, 0.4, 0.4], [0.3, 0.2, 0.1]], "epochs": 3}
+
+
 def test_a_replica_has_a_line_and_a_dot_at_its_first_best_epoch():
-    lines, dots, _ = drawn(curve([[0.1, 0.4, 0.4], [0.3, 0.2, 0.1]]))
+    lines, dots, _ = drawn(curve(TWO))
     assert dots == [lines[0][1], lines[1][0]]
-    title = ET.fromstring(curve([[0.1, 0.4, 0.4], [0.3, 0.2, 0.1]]))[0].text
-    assert "of 2 replicas; best: 40.0% first in epoch 2, 30.0% first in epoch 1," in title
+    title = ET.fromstring(curve(TWO))[0].text
+    assert "of 2 replicas; kept: 40.0% in epoch 2, 30.0% in epoch 1," in title
     assert title.endswith("of 3 epochs.")
+
+
+def test_where_it_is_known_the_dot_is_at_the_look_that_was_kept():
+    """Of equally good looks SelfLinkDist keeps the latest, and an epoch has several."""
+    about = {**TWO, "kept": [3, 1], "epochs": 1}
+    lines, dots, words = drawn(curve(about))
+    assert dots == [lines[0][2], lines[1][0]]
+    assert {"Held-out accuracy by look", "look"} <= set(words)
+    told = "by look of 2 replicas; kept: 40.0% in look 3, 30.0% in look 1, of 3 looks."
+    assert ET.fromstring(curve(about))[0].text.endswith(told)
+    assert told in card("m", about, ["a", "b"])
 
 
 @pytest.mark.parametrize("nothing", [[], [[]], [[None, 0.5]], [[float("nan")]]])
 def test_nothing_to_draw_is_no_picture(nothing):
-    assert curve(nothing) == ""
+    assert curve({"curve": nothing}) == ""
     assert "curve.svg" not in card("m", {"curve": nothing}, ["a"])
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=300), min_size=1, max_size=3))
 def test_every_line_stays_inside(curves):
-    lines, dots, words = drawn(curve(curves))
+    lines, dots, words = drawn(curve({"curve": curves}))
     assert len(lines) == len(dots) == len(curves)
     assert 4 <= len(words) <= 20
     for x, y in [point for line in lines for point in line]:

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from linkdist import fit, from_features, with_links
 from linkdist.classifier import LinkDistClassifier
 from linkdist.errors import GraphError, OptionError
+from linkdist.fitting import METHODS
 from linkdist.splits import Split
 
 EXPECTED_FAILURES = {
@@ -48,12 +49,21 @@ def quick(**options):
     return LinkDistClassifier(**{"epochs": 5, "device": "cpu", "random_state": 0, **options})
 
 
-def test_it_is_the_library_underneath(few):
+def test_it_teaches_itself_unless_asked_otherwise():
+    assert LinkDistClassifier().get_params() == {
+        **{"method": "selflinkdist", "replicas": 1, "epochs": None, "held_out": 0.1},
+        **{"device": "auto", "random_state": None},
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_the_library_underneath(few, method):
     graph, y = few
-    model = quick(held_out=0).fit(graph.features, y, edges=graph.links)
+    model = quick(held_out=0, method=method).fit(graph.features, y, edges=graph.links)
     nothing = np.array([], dtype=int)
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1).tolist()
-    plain = fit(graph, Split(np.arange(12), nothing, nothing), seeds=seed, epochs=5, device="cpu")
+    split, options = Split(np.arange(12), nothing, nothing), {"epochs": 5, "device": "cpu"}
+    plain = fit(graph, split, method=method, seeds=seed, **options)
     p = from_features(plain.model, graph.features)
     np.testing.assert_allclose(model.predict_proba(graph.features), p, atol=1e-6)
     p = with_links(plain.model, graph.features, graph.links)
@@ -121,7 +131,8 @@ def test_replicas_are_averaged_and_their_disagreement_is_counted(few):
     together = np.mean(z, 0).argmax(1)
     apart = np.mean([p.argmax(1) != together for p in z], axis=0)
     np.testing.assert_allclose(model.disagreement(graph.features), apart, atol=1e-6)
-    assert model.history_["features"].shape == (1, 3)
+    looks = round(graph.degree)  # one for each time that an epoch visits a node
+    assert model.history_["features"].shape == (looks, 3)
     assert model.disagreement(graph.features, edges=graph.links).shape == (graph.n,)
 
 
@@ -170,7 +181,7 @@ def test_pipelines_cross_validation_and_grid_search(planted):
         )
         assert scores.shape == (3,)
         search = GridSearchCV(
-            pipeline, {"linkdistclassifier__method": ["linkdist", "colinkdist"]}, cv=2,
+            pipeline, {"linkdistclassifier__method": list(METHODS)}, cv=2,
             error_score="raise",
         )  # fmt: skip
         search.fit(planted.features, planted.labels, **params)

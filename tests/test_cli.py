@@ -127,6 +127,13 @@ def test_every_option_says_what_it_is_for(command):
         assert all(re.search(r"[a-z]{2,}", said[option]) for option in expected)
 
 
+def test_training_says_what_its_method_is_by_default(command):
+    _, out, _ = command("train", "--help")
+    said = words(out.replace("│", " "))
+    method, _ = said[said.index("--method") :].split("--setting")
+    assert "[default: (selflinkdist; for a --store colinkdist)]" in method
+
+
 def test_the_script_is_installed():
     (script,) = entry_points(group="console_scripts", name="linkdist")
     assert script.load() is entry.main

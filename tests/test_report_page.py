@@ -331,6 +331,10 @@ def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
     assert "<h1>a &amp; b</h1>" in page
     assert "&lt;a&gt;" in page
     assert "<a>" not in page
+    looks = len(saved.about["curve"][0])
+    assert looks > saved.about["epochs"]
+    assert "Accuracy by look" in page
+    assert re.search(rf"The weights of looks? [\d to]+ of {looks} were kept", page)
     accuracy = saved.about["scores"]["accuracy from features"]
     assert f"<b>{100 * accuracy:.1f}\xa0%</b>" in page
     assert load(out).report is None

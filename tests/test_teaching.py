@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 import torch
@@ -233,6 +235,10 @@ def test_without_validation_nodes_the_last_look_counts(planted):
     views = [observe(planted, bare, "transductive")]
     assert torch.equal(result.model.alpha, coefficients(views).alpha)
     assert all(value.isfinite().all() for value in result.model.network.state_dict().values())
+
+
+def test_fit_keeps_to_the_paper_unless_asked_otherwise():
+    assert signature(fit).parameters["method"].default == "colinkdist"
 
 
 def test_it_learns_more_from_features_than_its_teacher_does(wide):

@@ -179,6 +179,19 @@ def test_training_leaves_a_whole_directory_and_nothing_beside_it(command, folder
     assert saved.about["scores"].keys() >= {"accuracy from features", "accuracy with links"}
 
 
+def test_training_teaches_itself_unless_asked_otherwise(command, folder, model, tmp_path):
+    """And says which of equally good looks it kept: the latest; the paper's method the first."""
+    assert Options().method == "selflinkdist"
+    out = tmp_path / "model"
+    assert command(*training(folder), "--out", out, "--method", "colinkdist")[0] == 0
+    itself, paper = load(model).about, load(out).about
+    assert [itself["method"], paper["method"]] == ["selflinkdist", "colinkdist"]
+    assert len(itself["curve"][0]) > len(paper["curve"][0]) == paper["epochs"] == 2
+    (latest,), (first,) = itself["curve"], paper["curve"]
+    assert itself["kept"] == [len(latest) - latest[::-1].index(max(latest))]
+    assert paper["kept"] == [first.index(max(first)) + 1]
+
+
 def test_the_same_table_in_csv_and_parquet_is_the_same_training(command, folder, model, tmp_path):
     assert command(*training(folder, "parquet"), "--out", tmp_path / "model")[0] == 0
     assert same(weights(tmp_path / "model"), weights(model))

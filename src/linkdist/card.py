@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from linkdist.drawing import round_ends, round_step
 
@@ -48,8 +48,8 @@ def card(
         Of the directory.
     about : mapping
         What training was, as plain JSON. Known are 'id', 'label', 'method', 'setting', 'epochs',
-        'seconds', 'data', 'tally', 'scores', 'curve', 'confusion', 'updates' and 'versions'; what
-        is missing is left out.
+        'seconds', 'data', 'tally', 'scores', 'curve', 'kept', 'confusion', 'updates' and
+        'versions'; what is missing is left out.
     classes : sequence of str
         Their names.
     columns : sequence of mapping, optional
@@ -117,7 +117,7 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
 def _accuracy(about: About) -> str:
     rows = _flat(_mapping(about.get("scores")))
     table = _table(["", "accuracy"], [[_text(key), _share(value)] for key, value in rows])
-    words = _sentence(_drawable(about.get("curve") or []))
+    words = _sentence(_drawable(about), _unit(about))
     picture = f"![{_text(words)}](curve.svg)" if words else ""
     stale = STALE if about.get("updates") else ""
     return "\n\n".join(part for part in (table if rows else "", picture, stale) if part)
@@ -213,13 +213,15 @@ text { font: 12px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #74
 """
 
 
-def curve(curves: Sequence[Sequence[float | None]]) -> str:
-    """Held-out accuracy by epoch, a line a replica and a dot at its best epoch.
+def curve(about: About) -> str:
+    """Held-out accuracy by look at the weights, a line a replica and a dot at what it kept.
 
     Parameters
     ----------
-    curves : sequence of sequence of float
-        Accuracies of 1, an entry an epoch, one sequence a replica.
+    about : mapping
+        Its 'curve' holds accuracies of 1, an entry a look, one sequence a replica; 'kept', where
+        it is known, each replica's look, from 1. Where there are as many looks as 'epochs', a look
+        is called an epoch.
 
     Returns
     -------
@@ -228,27 +230,28 @@ def curve(curves: Sequence[Sequence[float | None]]) -> str:
 
     Examples
     --------
-    >>> curve([[0.5, 0.75, 0.7]]).count('class="best"')
+    >>> curve({"curve": [[0.5, 0.75, 0.7]]}).count('class="best"')
     1
-    >>> curve([])
+    >>> curve({})
     ''
     """
-    lines = _drawable(curves)
+    lines = _drawable(about)
     if not lines:
         return ""
-    scale = _Scale(lines)
-    drawn = [line for values in lines for line in _line(values, scale)]
-    title = _sentence(lines)
-    best = max(lines, key=max)
-    word = f"{max(best):.1%}" if len(lines) == 1 else ""
-    x, y = scale(best.index(max(best)), max(best))
+    unit = _unit(about)
+    scale = _Scale([line.values for line in lines])
+    drawn = [part for line in lines for part in _drawn(line, scale)]
+    title = _sentence(lines, unit)
+    first = lines[0]
+    word = f"{first.best:.1%}" if len(lines) == 1 else ""
+    x, y = scale(first.kept, first.best)
     side = "end" if x > WIDTH / 2 else "start"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'height="{HEIGHT}" role="img" aria-labelledby="title">'
         f'<title id="title">{escape(title)}</title><style>{STYLE}</style>'
-        f'<text class="title" x="{LEFT}" y="18">Held-out accuracy by epoch</text>'
-        f"{_axes(scale)}"
+        f'<text class="title" x="{LEFT}" y="18">Held-out accuracy by {unit}</text>'
+        f"{_axes(scale, unit)}"
         f'<g class="{"many" if len(lines) > 1 else "one"}">{"".join(drawn)}</g>'
         f'<text class="word" x="{x}" y="{y - 9}" text-anchor="{side}">{word}</text>'
         "</svg>\n"
@@ -256,18 +259,18 @@ def curve(curves: Sequence[Sequence[float | None]]) -> str:
 
 
 class _Scale:
-    """Where an epoch and an accuracy lie."""
+    """Where a look and an accuracy lie."""
 
     def __init__(self, lines: Sequence[Sequence[float]]) -> None:
         values = [value for line in lines for value in line]
         low, high = min(values), max(values)
         self.step = round_step(high - low, most=4.5, least=0.01)
         self.low, self.high = round_ends(low / self.step, high / self.step)
-        self.epochs = max(len(line) for line in lines)
+        self.looks = max(len(line) for line in lines)
 
-    def __call__(self, epoch: int, accuracy: float) -> tuple[float, float]:
-        """X and y, to a tenth of a unit; epochs from 0."""
-        across = epoch / (self.epochs - 1) if self.epochs > 1 else 0.5
+    def __call__(self, look: int, accuracy: float) -> tuple[float, float]:
+        """X and y, to a tenth of a unit; looks from 0."""
+        across = look / (self.looks - 1) if self.looks > 1 else 0.5
         up = (accuracy / self.step - self.low) / (self.high - self.low)
         return (
             round(LEFT + across * (WIDTH - LEFT - RIGHT), 1),
@@ -275,7 +278,7 @@ class _Scale:
         )
 
 
-def _axes(scale: _Scale) -> str:
+def _axes(scale: _Scale, unit: str) -> str:
     marks = []
     for tick in range(scale.low, scale.high + 1):
         _, y = scale(0, tick * scale.step)
@@ -283,44 +286,66 @@ def _axes(scale: _Scale) -> str:
             f'<line class="grid" x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}"/>'
             f'<text class="y" x="{LEFT - 8}" y="{y + 4}">{tick * scale.step:.0%}</text>'
         )
-    for epoch in sorted({1, *_round_epochs(scale.epochs)}):
-        x, _ = scale(epoch - 1, 0)
-        marks.append(f'<text class="x" x="{x}" y="{HEIGHT - FOOT + 17}">{epoch:,}</text>')
-    marks.append(f'<text class="x" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">epoch</text>')
+    for look in sorted({1, *_round_looks(scale.looks)}):
+        x, _ = scale(look - 1, 0)
+        marks.append(f'<text class="x" x="{x}" y="{HEIGHT - FOOT + 17}">{look:,}</text>')
+    marks.append(f'<text class="x" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">{unit}</text>')
     return "".join(marks)
 
 
-def _round_epochs(epochs: int) -> range:
-    """Up to seven round numbers of epochs."""
-    step = int(round_step(epochs, most=7, least=1))
-    return range(step, epochs + 1, step)
+def _round_looks(looks: int) -> range:
+    """Up to seven round numbers of looks."""
+    step = int(round_step(looks, most=7, least=1))
+    return range(step, looks + 1, step)
 
 
-def _line(values: Sequence[float], scale: _Scale) -> list[str]:
-    points = [scale(epoch, value) for epoch, value in enumerate(values)]
+def _drawn(line: _Line, scale: _Scale) -> list[str]:
+    points = [scale(look, value) for look, value in enumerate(line.values)]
     path = " ".join(f"{x},{y}" for x, y in points)
-    x, y = points[values.index(max(values))]
+    x, y = points[line.kept]
     return [
         f'<polyline class="run" points="{path}"/>',
         f'<circle class="best" cx="{x}" cy="{y}" r="4"/>',
     ]
 
 
-def _drawable(curves: Sequence[Sequence[float | None]]) -> list[list[float]]:
+class _Line(NamedTuple):
+    """A replica's accuracies and the look that it kept, from 0."""
+
+    values: list[float]
+    kept: int
+
+    @property
+    def best(self) -> float:
+        """The accuracy that was kept."""
+        return self.values[self.kept]
+
+
+def _drawable(about: About) -> list[_Line]:
     """The lines that are all numbers: an accuracy of no nodes is none."""
-    lines = [[value for value in line if value is not None] for line in curves]
-    return [
-        line
-        for line, whole in zip(lines, curves, strict=True)
-        if line and len(line) == len(whole) and all(0 <= value <= 1 for value in line)
-    ]
+    curves: Sequence[Sequence[float | None]] = about.get("curve") or []
+    kept: Sequence[int | None] = about.get("kept") or [None] * len(curves)
+    lines = []
+    for whole, look in zip(curves, kept, strict=True):
+        values = [value for value in whole if value is not None and 0 <= value <= 1]
+        if values and len(values) == len(whole):
+            first = values.index(max(values))
+            lines.append(_Line(values, first if look is None else look - 1))
+    return lines
 
 
-def _sentence(lines: Sequence[Sequence[float]]) -> str:
+def _unit(about: About) -> str:
+    """What a look is called: one after each epoch is just the epoch."""
+    curves = about.get("curve") or [[]]
+    return "epoch" if about.get("epochs") in (None, len(curves[0])) else "look"
+
+
+def _sentence(lines: Sequence[_Line], unit: str) -> str:
     """The chart in words."""
     if not lines:
         return ""
-    best = [f"{max(line):.1%} first in epoch {line.index(max(line)) + 1}" for line in lines]
-    told = ", ".join(best[:10]) + (", …" if len(best) > 10 else "")
+    kept = [f"{line.best:.1%} in {unit} {line.kept + 1}" for line in lines]
+    told = ", ".join(kept[:10]) + (", …" if len(kept) > 10 else "")
     each = "" if len(lines) == 1 else f" of {len(lines)} replicas"
-    return f"Held-out accuracy by epoch{each}; best: {told}, of {max(map(len, lines))} epochs."
+    looks = max(len(line.values) for line in lines)
+    return f"Held-out accuracy by {unit}{each}; kept: {told}, of {looks} {unit}s."

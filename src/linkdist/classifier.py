@@ -38,15 +38,16 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : {'colinkdist', 'linkdist', 'selflinkdist'}
-        With or without random node pairs to be pushed apart; or CoLinkDist as the teacher of a
-        fresh network, more accurate on most graphs and twice the work (see docs/selflinkdist.md).
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
+        CoLinkDist as the teacher of a fresh network, more accurate on most graphs and two to three
+        times the work (see docs/selflinkdist.md); or the paper's own, with or without random node
+        pairs to be pushed apart.
     replicas : int
         How many networks to train side by side and to average.
     epochs : int, optional
         Passes over the links; by default floor(200 / average degree), the paper's rule.
     held_out : float
-        Share of each class's labels that a replica keeps aside to choose its epoch by, where no
+        Share of each class's labels that a replica keeps aside to choose its weights by, where no
         validation nodes are given. 0 trains on all labels, to the end of the schedule.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
@@ -61,8 +62,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Number of features of a node.
     alpha_ : (replicas,) array
         α, how much the neighbours' word counts.
-    history_ : dict of (epochs, replicas) arrays
-        Accuracy on held-out nodes by epoch, 'features' and 'links'; empty where none were.
+    history_ : dict of (looks, replicas) arrays
+        Accuracy on held-out nodes, 'features' and 'links'; empty where none were. The paper's
+        methods are looked at after each epoch, SelfLinkDist after each visit of all nodes.
     model_ : Model
         The networks.
 
@@ -82,7 +84,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        method: str = "colinkdist",
+        method: str = "selflinkdist",
         replicas: int = 1,
         epochs: int | None = None,
         held_out: float = HELD_OUT,

@@ -27,6 +27,7 @@ from linkdist.paper.run import Plan, check_seeds
 from linkdist.paper.run import reproduce as reproduce_plan
 from linkdist.scale import commands
 from linkdist.scale.distributing import train_by_workers
+from linkdist.scale.learning import METHOD as STORE_METHOD
 from linkdist.scale.learning import train_store
 from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scale.predicting import predict_directory
@@ -92,10 +93,12 @@ def _describe(info: named.DatasetInfo, data: Path | None) -> dict[str, Any]:
 
 
 Method = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="linkdist; colinkdist: with random node pairs pushed apart; selflinkdist: then a "
-        "fresh network that learns what the first one says with links."
+        "fresh network that learns what the first one says with links, in two to three times "
+        "the time, and not for a --store.",
+        show_default=f"{Options.method}; for a --store {STORE_METHOD}",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the split, the weights and the draws.")]
@@ -139,7 +142,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a killed training was, for tables.")
     ] = False,
-    method: Method = "colinkdist",
+    method: Method = None,
     setting: Annotated[
         str,
         typer.Option(
@@ -164,7 +167,7 @@ def train(
     ] = None,
     held_out: Annotated[
         float,
-        typer.Option(help="Share of a table's labels that choose the epoch; 0: train on all."),
+        typer.Option(help="Share of a table's labels that choose what is kept; 0: train on all."),
     ] = HELD_OUT,
     device: Device = "auto",
     memory: Annotated[
@@ -189,6 +192,7 @@ def train(
 
     linkdist train --nodes nodes.csv --edges links.csv --id paper --label field --out model
     """
+    method = method or (Options.method if store is None else STORE_METHOD)
     check_names("method", [method], LINK_METHODS)
     check_seeds(seed, replicas, "--replicas")
     _check_json(json_file)
@@ -392,7 +396,9 @@ def _train_named(
     }
     title = f"{name}, {setting}, {replicas} replica(s): accuracy in percent"
     print_table(title, [{"": mode, **_row(best)} for mode, best in scores.items()])
-    note(f"{result.epochs} epochs of {method} in {result.seconds:.1f} s on {where.type}")
+    looks = len(result.history.curve("features"))
+    took = f"{result.seconds:.1f} s on {where.type}"
+    note(f"{result.epochs} epochs of {method} with {looks} looks at the weights in {took}")
     _write_json(
         json_file,
         {
@@ -414,7 +420,7 @@ def _row(best: Best) -> dict[str, str]:
     return {
         "validation": spread(best.validation * 100),
         "test": spread(best.test * 100),
-        "best epoch": ", ".join(map(str, best.epochs)),
+        "best look": ", ".join(map(str, best.epochs)),
     }
 
 

@@ -38,7 +38,8 @@ class Fit:
     model : Model
         The weights at each replica's best epoch from features.
     history : History
-        Modes 'features', 'mean' and 'sum' (the two forms of message passing).
+        Modes 'features', 'mean' and 'sum' (the two forms of message passing); SelfLinkDist has no
+        'sum'.
     epochs : int
         How many were trained.
     seconds : float
@@ -89,7 +90,7 @@ def fit(
     inputs : Inputs, optional
         The graph's features on that device, where they are there already.
     progress : callable, optional
-        Called with epochs done and epochs in all.
+        Called with epochs done and epochs in all; a student's visits of its nodes count as well.
     checkpoint : Checkpoint, optional
         Where to keep the state after every epoch, and to go on from.
 

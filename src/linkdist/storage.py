@@ -124,7 +124,7 @@ def save(directory: Path | str, saved: Saved) -> None:
     files[HEADER] = _write_header(header)
     text = card(target.name, saved.about, saved.model.classes, columns)
     files[CARD] = text.encode("utf-8", "replace")
-    if picture := curve(saved.about.get("curve") or []):
+    if picture := curve(saved.about):
         files[CURVE] = picture.encode()
     if saved.report is not None:
         files[REPORT] = saved.report.encode("utf-8", "replace")

@@ -98,7 +98,7 @@ class Tables:
 class Options:
     """How to train; the fields are the command's options."""
 
-    method: str = "colinkdist"
+    method: str = "selflinkdist"
     replicas: int = 1
     epochs: int | None = None
     held_out: float = HELD_OUT
@@ -412,7 +412,7 @@ def _counts(graph: Graph) -> dict[str, Any]:
 
 
 def scores_of(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
-    """Accuracies of the kept weights on held-out nodes, their curve, confusion from features."""
+    """Accuracies of the kept weights on held-out nodes; curve and confusion from features."""
     if held is None:
         return {}
     return {
@@ -422,5 +422,6 @@ def scores_of(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
             "accuracy with links": round(held.modes["links"].accuracy, 4),
         },
         "curve": held.curves["features"].T.round(4).tolist(),
+        "kept": (held.chosen + 1).tolist(),
         "confusion": held.modes["features"].confusion.tolist(),
     }

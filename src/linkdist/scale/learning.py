@@ -27,6 +27,9 @@ from linkdist.storage import Saved, check_target, save
 from linkdist.training import METHODS, epochs_for, find_device
 from linkdist.workflow import Options, Watcher, check_held_out, scores_of
 
+METHOD = "colinkdist"
+"""The method where none is named: SelfLinkDist wants all nodes at once."""
+
 
 def train_store(
     directory: Path,

@@ -222,7 +222,7 @@ def _serve_model(app: FastAPI, settings: Settings) -> None:
     @app.get(
         "/v1/model/curve.svg",
         tags=["model"],
-        summary="Held-out accuracy by epoch",
+        summary="Held-out accuracy in training",
         response_class=Response,
         responses={200: {"content": {"image/svg+xml": {}}}, **refusals(404)},
     )

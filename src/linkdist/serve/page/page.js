@@ -675,7 +675,7 @@ function countBars(entries) {
 function showAbout({ card, data, training, replicas, has_curve: hasCurve, has_report: hasReport }) {
   if (hasCurve) {
     const told = card?.match(/!\[((?:\\.|[^\]\\])*)\]\(curve\.svg\)/)?.[1].replace(/\\(.)/g, "$1");
-    at("curve-image").alt = told ?? "Held-out accuracy by epoch.";
+    at("curve-image").alt = told ?? "Held-out accuracy in training.";
     at("curve-image").src = "/v1/model/curve.svg";
     show(at("curve"));
   }
