@@ -29,7 +29,7 @@ from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
 from linkdist.scale.learning import check_method, digest_of, saved_model
 from linkdist.scale.store import Store
-from linkdist.scale.survey import survey
+from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
 from linkdist.stages import Course
 from linkdist.storage import Saved, check_target, load, save
@@ -53,6 +53,7 @@ def train_by_workers(
     checkpoints: str | None = None,
     resume: bool = False,
     watcher: Watcher | None = None,
+    found: Survey | None = None,
     saved: float = SAVED,
 ) -> Saved:
     """Train on a store by Ray's workers and leave a model directory.
@@ -76,6 +77,8 @@ def train_by_workers(
         Whether to go on where a killed training of the same store and options was.
     watcher : Watcher, optional
         Is told how it goes.
+    found : Survey, optional
+        What is known of the store; by default it is looked through.
     saved : float, optional
         Seconds after which the state is kept at a round's end.
 
@@ -100,7 +103,7 @@ def train_by_workers(
         checkpoint.remove()
         shutil.rmtree(_folder(target), ignore_errors=True)
     watcher.stage("looking through the links")
-    found = survey(store, options.held_out, options.seed, watcher)
+    found = found or survey(store, options.held_out, options.seed, watcher)
     epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
     watcher.stage("starting the workers")
     with joined(workers, address) as ray:
