@@ -50,3 +50,22 @@ def papers_model(papers, tmp_path_factory):
     tables = workflow.Tables(papers / "nodes.csv", papers / "links.csv", "paper", "field")
     workflow.train(tables, out, workflow.Options(epochs=3, device="cpu"))
     return out
+
+
+@pytest.fixture(scope="session")
+def ray(tmp_path_factory):
+    """Ray with two workers for all tests; what it keeps in a home directory stays out of yours."""
+    ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=100 << 20,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        yield ray
+        ray.shutdown()

@@ -55,25 +55,6 @@ def plain(papers_model, table, tmp_path_factory):
     return pyarrow.parquet.read_table(out)
 
 
-@pytest.fixture(scope="session")
-def ray(tmp_path_factory):
-    """Ray with two workers for all tests; what it keeps in a home directory stays out of yours."""
-    ray = pytest.importorskip("ray")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            "local",
-            num_cpus=2,
-            include_dashboard=False,
-            object_store_memory=100 << 20,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
-        yield ray
-        ray.shutdown()
-
-
 def put(path, table):
     pyarrow.parquet.write_table(table, path)
 

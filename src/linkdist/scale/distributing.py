@@ -55,6 +55,7 @@ def train_by_workers(
     watcher: Watcher | None = None,
     found: Survey | None = None,
     saved: float = SAVED,
+    threads: int | None = None,
 ) -> Saved:
     """Train on a store by Ray's workers and leave a model directory.
 
@@ -81,6 +82,8 @@ def train_by_workers(
         What is known of the store; by default it is looked through.
     saved : float, optional
         Seconds after which the state is kept at a round's end.
+    threads : int, optional
+        Of each worker; by default they share the cores of this machine, or have one on a cluster.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def train_by_workers(
         config = {
             "store": str(store.directory), "out": str(target), "options": options,
             "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
-            "started": time.time(), "saved": saved, "threads": _threads(workers, address),
+            "started": time.time(), "saved": saved, "threads": threads or _threads(workers, address),
         }  # fmt: skip
         with _watched(ray, log, watcher):
             _run(ray, config, workers, target)
