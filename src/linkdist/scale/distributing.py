@@ -114,7 +114,8 @@ def train_by_workers(
         config = {
             "store": str(store.directory), "out": str(target), "options": options,
             "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
-            "started": time.time(), "saved": saved, "threads": threads or _threads(workers, address),
+            "started": time.time(), "saved": saved,
+            "threads": threads or _threads(workers, address),
         }  # fmt: skip
         with _watched(ray, log, watcher):
             _run(ray, config, workers, target)
