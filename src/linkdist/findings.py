@@ -188,11 +188,8 @@ def find(
     >>> int(found.held_out.modes["features"].confusion.sum()), len(found.unsure)
     (179, 20)
     """
-    device = model.alpha.device
-    inputs = make_inputs(graph.features, device)
-    z, s = logits(model.network, inputs)
-    linked = message_passing(z, s, Neighbours([graph.edges], graph.n, device), model.alpha)
-    each = {"features": _probabilities(z), "links": _probabilities(linked)}  # (R, n, C)
+    inputs = make_inputs(graph.features, model.alpha.device)
+    each = _in_both_modes(graph, model, inputs)
     p = each["features"].mean(axis=0)
     known = graph.labels[graph.labels != UNKNOWN]
     return Findings(
@@ -206,6 +203,23 @@ def find(
         _map(graph, model.network, inputs, p, ids),
         least_sure(p, graph.labels, ids),
     )
+
+
+def held_out_of(
+    graph: Graph, splits: Sequence[Split], model: Model, history: History
+) -> HeldOut | None:
+    """What held-out nodes say of a fitted model, and nothing else of what `find` finds."""
+    inputs = make_inputs(graph.features, model.alpha.device)
+    each = _in_both_modes(graph, model, inputs)
+    return _held_out(graph, splits, history, each) if history.chooses else None
+
+
+def _in_both_modes(graph: Graph, model: Model, inputs: Inputs) -> dict[str, Array]:
+    """Probabilities (R, n, C) from features and with links."""
+    z, s = logits(model.network, inputs)
+    neighbours = Neighbours([graph.edges], graph.n, inputs.device)
+    linked = message_passing(z, s, neighbours, model.alpha)
+    return {"features": _probabilities(z), "links": _probabilities(linked)}
 
 
 def _probabilities(scores: Tensor) -> Array:

@@ -14,7 +14,7 @@ import torch
 from linkdist.checkpoints import checkpoint_beside
 from linkdist.errors import OptionError
 from linkdist.export import with_onnx
-from linkdist.findings import find
+from linkdist.findings import held_out_of
 from linkdist.fitting import check_epochs
 from linkdist.inference import Model
 from linkdist.memory import pack, remember
@@ -101,8 +101,7 @@ def saved_model(
     """A trained stage as a model directory holds it."""
     model = Model(stage.network.cpu(), stage.alpha.cpu(), store.classes)
     splits = [found.split] * options.replicas
-    ids = [str(node) for node in range(found.sample.n)]
-    findings = find(found.sample, splits, model, stage.history, ids)
+    held = held_out_of(found.sample, splits, model, stage.history)
     labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
     about = {
         **store.about,
@@ -112,7 +111,7 @@ def saved_model(
         "seconds": round(seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
         "data": {"nodes": store.n, "labels": labels, "links": f"{store.m} links"},
-        **scores_of(findings.held_out, splits),
+        **scores_of(held, splits),
     }
     memory = remember(found.sample, splits, options.seed)
     memory = replace(memory, tally=found.tally, schedule=epochs_for(found.degree))
