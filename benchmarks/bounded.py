@@ -4,7 +4,7 @@ Each line is a process of its own, whose peak resident memory is the system's ac
 store is made; some rounds are trained from it, links and parts read from the disk meanwhile; and
 beside that, in turn, a graph that fits into memory is trained whole: 2 million nodes with as many
 features, so that neither lies in a cache. Links are counted as the loop takes them, both ways.
-Usage: python benchmarks/bounded.py FOLDER [--nodes N] [--links M] [--turns 3]
+Usage: python benchmarks/bounded.py FOLDER [--nodes N] [--links M] [--turns 2]
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int, default=20_000_000)
     parser.add_argument("--links", type=int, default=200_000_000)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--only")
     asked = parser.parse_args()
     large, small = asked.folder / "large", asked.folder / "small"

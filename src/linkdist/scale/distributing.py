@@ -33,11 +33,13 @@ from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
 from linkdist.stages import Course
 from linkdist.storage import Saved, check_target, load, save
-from linkdist.training import epochs_for
+from linkdist.training import BATCH, epochs_for
 from linkdist.workflow import Options, Watcher, check_held_out
 
 FAILURES = 10
 """How often workers may be lost before a training is given up."""
+SHARE = 512
+"""Edges of a batch that each worker has at least: fewer are not worth the averaging."""
 TOLD = 0.5
 """Seconds between two looks at how far the workers are."""
 
@@ -197,6 +199,7 @@ def _work(config: dict[str, Any]) -> None:
         course,
         method=options.method,
         device=torch.device("cpu"),
+        batch=max(BATCH, SHARE * crew.size),
         crew=crew,
         saved=config["saved"],
     )
