@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measure import write
+from measure import RESULTS, write
 
 from linkdist.graph import UNKNOWN
 from linkdist.inference import from_features
@@ -98,8 +98,9 @@ def main():
     ray.shutdown()
     cluster.shutdown()
     write("faults", "python benchmarks/faults.py FOLDER", [*rows, row])
-    for text in [*logs, log]:
-        print(text)
+    with (RESULTS / "faults.md").open("a") as file:
+        for row, text in zip([*rows, row], [*logs, log], strict=True):
+            file.write(f"\nThe log, {row['what']}:\n\n```\n{text}```\n")
 
 
 if __name__ == "__main__":

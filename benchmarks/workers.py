@@ -3,7 +3,7 @@
 A worker has one thread. The store is of planted classes; links are counted as the loop takes them,
 both ways, from the first round's end to the last one's. Communication is what a step of two workers
 takes more with the averaging of gradients than without, in the same two processes.
-Usage: python benchmarks/workers.py FOLDER [--turns 3]
+Usage: python benchmarks/workers.py FOLDER [--turns 2]
 """
 
 import argparse
@@ -90,7 +90,7 @@ def step_times(rank, address, directory, out):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=2)
     asked = parser.parse_args()
     folder = asked.folder.resolve()
     store = synth(folder / "store", PLANTED, parts=PARTS, overwrite=True)
