@@ -64,8 +64,8 @@ def run(what, folder, store, harm_of=None):
     lost = re.search(r"lost after round (\d+)", text)
     again = re.findall(r"(\d+) workers begin at round (\d+)", text)[-1]
     return {
-        "what": what, "seconds": round(took, 1), "lost after round": lost and int(lost[1]),
-        "went on at round": int(again[1]) if lost else None, "with workers": int(again[0]),
+        "what": what, "seconds": round(took, 1), "lost after round": int(lost[1]) if lost else "",
+        "went on at round": int(again[1]) if lost else "", "with workers": int(again[0]),
         "accuracy": round(accuracy(saved.model, store), 2),
     }, text  # fmt: skip
 
@@ -97,9 +97,11 @@ def main():
     )
     ray.shutdown()
     cluster.shutdown()
-    write("faults", "python benchmarks/faults.py FOLDER", [*rows, row])
+    rows.append(row)
+    logs.append(log)
+    write("faults", "python benchmarks/faults.py FOLDER", rows)
     with (RESULTS / "faults.md").open("a") as file:
-        for row, text in zip([*rows, row], [*logs, log], strict=True):
+        for row, text in zip(rows, logs, strict=True):
             file.write(f"\nThe log, {row['what']}:\n\n```\n{text}```\n")
 
 
