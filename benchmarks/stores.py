@@ -2,7 +2,8 @@
 
 Graphs of the paper, transductive, split of seed 0, ten replicas: in memory, from stores of 1, 4 and
 8 parts, and by two of Ray's workers from the one of 4. Same labels, same held-out nodes, same
-number of epochs (cora's all 51; on physics the first is mostly the best one); test accuracy in percent at the epoch that validation nodes choose.
+number of epochs (on cora all of them; on physics the first is mostly the best one); test accuracy
+in percent at the epoch that validation nodes choose.
 Usage: python benchmarks/stores.py FOLDER [--sets cora=51,...] [--ways memory,1,4,8,ray]
 """
 

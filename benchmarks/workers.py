@@ -25,6 +25,7 @@ from linkdist.scale.rounds import rounds_of
 from linkdist.scale.store import Store
 from linkdist.scale.survey import survey
 from linkdist.scale.synth import Planted, synth
+from linkdist.scale.training import Schedule
 from linkdist.training import BATCH, Loop, loss_on_links, manners
 from linkdist.workflow import Options, Watcher
 
@@ -53,7 +54,7 @@ def speed(store, found, folder, workers):
     options = Options(method="colinkdist", epochs=3)
     train_by_workers(store.directory, folder / f"model-{workers}", options, 10**9, workers,
                      watcher=times, found=found, threads=1)  # fmt: skip
-    rounds = [r.buckets[0] for epoch in range(3) for r in rounds_of(store.P, epoch)]
+    rounds = [r.buckets[0] for r in Schedule.of(store, 3, whole=False, beside=True).rounds]
     seen = {done: at for done, at in times.seen.items() if done}
     first, last = min(seen), max(seen)
     edges = 2 * sum(int(store.counts[bucket]) for bucket in rounds[first:last])

@@ -40,6 +40,17 @@ def test_workers_take_all_rounds_that_are_ahead_each_its_own(size, done):
     assert turns[: len(rounds) - done] == rounds[done:]
 
 
+def test_rounds_that_are_trained_side_by_side_are_alike(tmp_path):
+    store = synth(tmp_path / "store", Planted(2000, 20_000), parts=4)
+    plain, beside = (Schedule.of(store, 2, False, beside=way) for way in (False, True))
+    assert plain.epoch == beside.epoch == 10
+    for epoch in (slice(0, 10), slice(10, 20)):
+        assert sorted(plain.rounds[epoch]) == sorted(beside.rounds[epoch])
+    sizes = [store.counts[r.buckets[0]] for r in beside.rounds]
+    for one, other in zip(sizes[::2], sizes[1::2], strict=True):
+        assert abs(one - other) < 0.2 * max(one, other)
+
+
 def member(rank, size, address, directory, out):
     """A process of a crew: trains, and leaves its weights."""
     os.environ["OMP_NUM_THREADS"] = "1"

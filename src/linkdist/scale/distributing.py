@@ -184,7 +184,7 @@ def _work(config: dict[str, Any]) -> None:
     options: Options = config["options"]
     store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
     course = Course(config["checkpoint"], None)
-    schedule = Schedule.of(store, config["epochs"], whole=False)
+    schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
     total, log = len(schedule.rounds), config["log"]
     where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
     if not crew.rank:

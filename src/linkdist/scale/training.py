@@ -51,17 +51,28 @@ class Schedule:
     epoch: int
 
     @classmethod
-    def of(cls, store: Store, epochs: int, whole: bool) -> Schedule:
-        """So many epochs over a store, which may be in memory as a whole."""
+    def of(cls, store: Store, epochs: int, whole: bool, beside: bool = False) -> Schedule:
+        """So many epochs over a store.
+
+        Parameters
+        ----------
+        store : Store
+            The graph.
+        epochs : int
+            How many.
+        whole : bool
+            Whether all of it is in memory at once.
+        beside : bool
+            Whether workers train rounds side by side. Links within a part are half as many as
+            those between two, so these rounds then come last, and nobody waits for a longer one.
+        """
         if whole:
             return cls([whole_round(store.P)] * epochs, 1)
         counts = store.counts
-        rounds = [
-            round_
-            for epoch in range(epochs)
-            for round_ in rounds_of(store.P, epoch)
-            if counts[round_.buckets[0]]
-        ]
+        each = [rounds_of(store.P, epoch) for epoch in range(epochs)]
+        if beside:
+            each = [sorted(rounds, key=lambda round_: -len(round_.parts)) for rounds in each]
+        rounds = [round_ for epoch in each for round_ in epoch if counts[round_.buckets[0]]]
         return cls(rounds, len(rounds) // epochs)
 
 
