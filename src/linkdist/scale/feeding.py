@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -63,15 +64,17 @@ class Feed:
         if not ahead:
             return
         room = SparseRoom(self) if self.store.kind == "csr" else DenseRoom(self, rounds)
+        # A round that comes again at once, as a whole graph does, is read once.
+        runs = [(item, len(list(again))) for item, again in groupby(ahead)]
         with ThreadPoolExecutor(1, "read-ahead") as pool:
-            reading = pool.submit(self._read, room, *ahead[0])
-            for (_, places), after in zip(ahead, [*ahead[1:], None], strict=True):
+            reading = pool.submit(self._read, room, *runs[0][0])
+            for ((_, places), times), after in zip(runs, [*runs[1:], None], strict=True):
                 new, edges = reading.result()
                 if after is not None:
-                    reading = pool.submit(self._read, room, *after)
-                yield self._fed(room.place(places, new), edges)
-                # Let go of them before the next ones come.
+                    reading = pool.submit(self._read, room, *after[0])
+                fed = self._fed(room.place(places, new), edges)
                 del new, edges
+                yield from repeat(fed, times)
 
     def _read(self, room: Room, round_: Round, places: Mapping[int, int]) -> Read:
         """What must come from the disk; the GPU, if any, is left to the thread that trains."""
