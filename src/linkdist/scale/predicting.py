@@ -147,7 +147,8 @@ def predict_directory(
         if workers is None or not missing:
             problems = _one_by_one(saved, missing, device, bar)
         else:
-            problems = _by_workers(model.resolve(), digest, missing, workers, address, bar)
+            most = min(workers, len(missing))  # Ray warns of workers that nothing is left for
+            problems = _by_workers(model.resolve(), digest, missing, most, address, bar)
         _check(problems)
         _check(_lost(pieces))
         _finish(aside, out)
