@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from linkdist.checkpoints import Checkpoint
+from linkdist.checkpoints import Checkpoint, SharedCheckpoint
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import OptionError
 from linkdist.graph import UNKNOWN, Graph
@@ -209,6 +209,32 @@ def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path
     course = Course(checkpoint, None)
     assert course.done == after
     assert same(weights(trained(in_parts, found, schedule, course, saved=0)), whole)
+
+
+def test_state_in_a_shared_place_goes_on_as_well(in_parts, tmp_path):
+    found = survey(in_parts, share=0.1, seed=0)
+    schedule = Schedule.of(in_parts, 2, whole=False)
+    checkpoint = SharedCheckpoint((tmp_path / "state").as_uri(), "this")
+    assert checkpoint.load() is None
+    trained(in_parts, found, schedule, Course(checkpoint, None), stop=10)
+    course = Course(checkpoint, None)
+    assert course.done == 10
+    whole = weights(trained(in_parts, found, schedule))
+    assert same(weights(trained(in_parts, found, schedule, course)), whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    checkpoint.remove()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", bytes(100), b"\x02" + bytes(7) + b"{}"])
+def test_what_is_no_state_is_passed_over(content, tmp_path):
+    (tmp_path / "state").write_bytes(content)
+    assert SharedCheckpoint(str(tmp_path / "state"), "this").load() is None
+
+
+def test_a_place_that_nobody_knows_is_told():
+    with pytest.raises(OptionError, match="nowhere://state"):
+        SharedCheckpoint("nowhere://state", "this").load()
 
 
 def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
