@@ -14,6 +14,7 @@ from linkdist.errors import OptionError
 from linkdist.graph import UNKNOWN, Graph
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
+from linkdist.scale import feeding
 from linkdist.scale.feeding import Feed
 from linkdist.scale.learning import check_method, train_store
 from linkdist.scale.manifest import buckets
@@ -186,6 +187,18 @@ def test_one_round_an_epoch_trains_exactly_as_a_graph_in_memory(store):
     for i, ours in enumerate(stage.network.state_dict().values()):
         for r in range(2):
             assert torch.equal(ours[r], kept[best[r] - 1][i][r])
+
+
+def test_parts_that_are_copied_to_a_device_train_alike(in_parts, monkeypatch):
+    found = survey(in_parts, share=0.1, seed=0)
+    schedule = Schedule.of(in_parts, 1, whole=False)
+    straight = trained(in_parts, found, schedule)
+    monkeypatch.setattr(feeding, "is_gpu", lambda device: True)  # rows of 12 are padded to 16
+    copied = trained(in_parts, found, schedule)
+    for ours, theirs in zip(
+        copied.network.parameters(), straight.network.parameters(), strict=True
+    ):
+        assert torch.allclose(ours, theirs, atol=1e-3)
 
 
 class KilledError(Exception):

@@ -153,7 +153,7 @@ class DenseRoom(Room):
 
     def __init__(self, feed: Feed, rounds: Sequence[Round]) -> None:
         super().__init__(feed)
-        store, self.on_gpu = self.store, self.device.type == "cuda"
+        store, self.on_gpu = self.store, is_gpu(self.device)
         parts = 1 + max(place for places in places_of(rounds) for place in places.values())
         self.most = int(store.sizes.max())
         width = store.d + (-store.d % 8 if self.on_gpu else 0)  # see DenseInputs
@@ -188,6 +188,17 @@ class DenseRoom(Room):
                 self.matrix[rows, : self.store.d] = torch.from_numpy(x).to(self.device)
             self.y[rows] = torch.from_numpy(y).to(self.device)
         return Placed(self.inputs, self.y, first)
+
+
+def is_gpu(device: torch.device) -> bool:
+    """Whether what is read must be copied to get there.
+
+    Examples
+    --------
+    >>> is_gpu(torch.device("cpu"))
+    False
+    """
+    return device.type == "cuda"
 
 
 class SparseRoom(Room):
