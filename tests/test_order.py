@@ -15,7 +15,7 @@ SOURCE = Path(linkdist.__file__).parent
 
 ORDER = [
     *("errors", "files", "graph"),
-    *("problems", "columns", "encoders", "tables", "readers", "predictions"),
+    *("problems", "columns", "encoders", "tables", "link_tables", "readers", "predictions"),
     *("pickles", "datasets", "splits"),
     *(
         "kept",

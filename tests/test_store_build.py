@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from linkdist.columns import text_of
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.graph import Graph
+from linkdist.link_tables import read_links
 from linkdist.links import with_own_loops
-from linkdist.readers import read_links, read_nodes
+from linkdist.readers import read_nodes
 from linkdist.scale import building, parting, resolving
 from linkdist.scale.building import build
 from linkdist.scale.placing import hash64

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from linkdist import readers
+from linkdist import link_tables
 from linkdist import tables as module
 from linkdist.encoders import make_encoders
 from linkdist.errors import LinkDistError, OptionError, TableError
+from linkdist.link_tables import LinkReport, read_links
 from linkdist.predictions import PredictionWriter
-from linkdist.readers import LinkReport, node_batches, read_links, read_nodes
+from linkdist.readers import node_batches, read_nodes
 from linkdist.tables import open_table
 
 NODES = """paper,field,age,shelf,title
@@ -347,7 +348,7 @@ def test_links_are_those_that_a_dictionary_finds(tmp_path, ids, pairs, size):
     place = {node: row for row, node in enumerate(ids)}
     known = [tuple(sorted((place[i], place[j]))) for i, j in pairs if {i, j} <= place.keys()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "LINKS", size)
+        patch.setattr(link_tables, "LINKS", size)
         if not known:
             with pytest.raises(TableError, match="no row names two nodes of it"):
                 read_links(path, pa.array(ids))

@@ -11,6 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from linkdist.graph import IntArray
+from linkdist.problems import Problems
+
 KINDS = ("numeric", "categorical", "text", "vector")
 
 MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
@@ -133,6 +136,36 @@ def as_numbers(column: pa.Array) -> tuple[Doubles, Mask]:
         column = pa.nulls(len(column))
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values * scale, wrong
+
+
+def single_values(batch: pa.RecordBatch, name: str | None, problems: Problems) -> pa.Array:
+    """A column of single values; nulls where it is not there, which is noted elsewhere.
+
+    Examples
+    --------
+    >>> single_values(pa.record_batch({"age": [1, 2]}), "name", Problems()).null_count
+    2
+    """
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.string())
+    column = plain(batch.column(name))
+    if pa.types.is_nested(column.type):
+        problems.add(f"column {name!r} must hold one value a row; it holds {column.type}")
+        return pa.nulls(batch.num_rows, pa.string())
+    return column
+
+
+def places_among(text: pa.Array, known: pa.Array) -> IntArray:
+    """Places of texts among known ones, -1 where there is none.
+
+    Examples
+    --------
+    >>> places_among(pa.array(["b", None, "x"]), pa.array(["a", "b"])).tolist()
+    [1, -1, -1]
+    """
+    places = pc.index_in(text, value_set=known, skip_nulls=True).fill_null(-1)
+    found: IntArray = places.to_numpy().astype(np.int64)
+    return found
 
 
 def _parsed(column: pa.Array) -> tuple[pa.Array, Mask]:

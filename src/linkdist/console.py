@@ -18,9 +18,9 @@ from rich.table import Table
 
 from linkdist import workflow
 from linkdist.columns import Guess
+from linkdist.link_tables import LinkReport
 from linkdist.paper.protocol import Entry
 from linkdist.paper.run import Watcher
-from linkdist.readers import LinkReport
 
 LOG_WIDTH = 220
 """Columns of a table that does not go to a terminal."""

@@ -133,6 +133,26 @@ def open_table(path: Path | str, as_text: Collection[str] = ()) -> Table:
     return table
 
 
+def numbered(
+    table: Table, columns: Sequence[str], size: int = BATCH
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    r"""Batches with the number of their first row.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "links.csv")
+    ...     _ = path.write_text("a,b\n7,8\n8,9\n")
+    ...     [(row, len(batch)) for row, batch in numbered(open_table(path), ["a"])]
+    [(1, 2)]
+    """
+    row = 1
+    for batch in table.batches(columns, size):
+        yield row, batch
+        row += batch.num_rows
+
+
 class _Parquet(Table):
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -30,12 +30,13 @@ from linkdist.fitting import check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
 from linkdist.inference import Model, from_features, logits, message_passing
 from linkdist.inputs import make_inputs
+from linkdist.link_tables import LinkReport, read_links
 from linkdist.links import with_own_loops
 from linkdist.memory import feature_arrays, pack, remember, unpack
 from linkdist.neighbours import Neighbours
 from linkdist.predictions import PredictionWriter
 from linkdist.problems import Problems
-from linkdist.readers import LinkReport, Nodes, check_ids, node_batches, read_links, read_nodes
+from linkdist.readers import Nodes, check_ids, node_batches, read_nodes
 from linkdist.report import render
 from linkdist.splits import HELD_OUT, Split, held_out
 from linkdist.storage import Saved, check_target, load, save

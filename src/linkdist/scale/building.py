@@ -26,17 +26,9 @@ from linkdist.columns import Guess
 from linkdist.encoders import Encoders, Text
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray
+from linkdist.link_tables import LINKS, LinkReport, link_batches, link_ends
 from linkdist.problems import Problems
-from linkdist.readers import (
-    LINKS,
-    LinkReport,
-    Survey,
-    encoded_nodes,
-    link_batches,
-    link_ends,
-    stand_once,
-    survey_nodes,
-)
+from linkdist.readers import Survey, encoded_nodes, stand_once, survey_nodes
 from linkdist.scale.arrays import rows_in
 from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.manifest import (

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from linkdist.columns import as_mask
 from linkdist.errors import StoreError
+from linkdist.link_tables import LinkReport, check_links, link_batches
 from linkdist.problems import SHOWN
-from linkdist.readers import LinkReport, check_links, link_batches
 from linkdist.scale.arrays import as_bytes
 from linkdist.scale.journal import WORK, Journal
 from linkdist.scale.manifest import bucket_file, bucket_place, buckets
