@@ -14,10 +14,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from linkdist.errors import OptionError
+from linkdist.errors import OptionError, StoreError
 from linkdist.inference import from_features
 from linkdist.scale.distributing import train_by_workers
 from linkdist.scale.learning import train_store
+from linkdist.scale.survey import survey
 from linkdist.scale.synth import Planted, synth
 from linkdist.storage import load
 from linkdist.workflow import Options, Watcher
@@ -90,6 +91,21 @@ def test_a_killed_worker_is_replaced_and_the_log_says_so(ray, store, tmp_path):
     assert "all 24 rounds are trained" in text
     assert accuracy(saved.model, store) > 0.5
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_damaged_store_is_told_and_not_tried_again(ray, store, tmp_path):
+    found = survey(store, 0.1, 0)
+    damaged = tmp_path / "store"
+    shutil.copytree(store.directory, damaged)
+    with (damaged / "parts/0001.features.npy").open("r+b") as file:
+        file.seek(200)
+        file.write(b"damage")
+    with pytest.raises(StoreError, match=r"features\.npy was damaged"):
+        train_by_workers(damaged, tmp_path / "model", OPTIONS, 10**9, 2, found=found)
+    assert (tmp_path / "model.log").read_text().count("damaged") <= 2
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.ray

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from linkdist.checkpoints import SharedCheckpoint
-from linkdist.errors import DeviceError, OptionError
+from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.fitting import check_epochs
 from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
@@ -121,6 +121,9 @@ def train_by_workers(
         }  # fmt: skip
         with _watched(ray, log, watcher):
             _run(ray, config, workers, target)
+        problem = ray.get(log.problem.remote())
+        if problem is not None:
+            raise StoreError(problem)
     checkpoint.remove()
     shutil.rmtree(_folder(target), ignore_errors=True)
     return load(target)
@@ -180,12 +183,25 @@ def _work(config: dict[str, Any]) -> None:
     """What each worker does, from its first line again after every loss."""
     import ray
 
+    log = config["log"]
+    if ray.get(log.problem.remote()) is not None:
+        return  # to begin again would not help
+    try:
+        _train(config, log)
+    except LinkDistError as error:
+        ray.get(log.give_up.remote(str(error)))
+        raise
+
+
+def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
+    import ray
+
     torch.set_num_threads(config["threads"])
     options: Options = config["options"]
     store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
     course = Course(config["checkpoint"], None)
     schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
-    total, log = len(schedule.rounds), config["log"]
+    total = len(schedule.rounds)
     where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
     if not crew.rank:
         ray.get(log.begin.remote(crew.size, course.done, total))
@@ -218,6 +234,16 @@ class Log:
 
     def __init__(self, path: str) -> None:
         self.path, self.at, self.begun = path, (0, 0), False
+        self.found: str | None = None
+
+    def give_up(self, problem: str) -> None:
+        """Something is wrong that other workers would find as well."""
+        self.tell(problem)
+        self.found = problem
+
+    def problem(self) -> str | None:
+        """What is wrong, if anything."""
+        return self.found
 
     def begin(self, workers: int, done: int, total: int) -> None:
         """Workers begin, for the first time or again."""
