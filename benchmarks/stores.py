@@ -10,7 +10,6 @@ Usage: python benchmarks/stores.py FOLDER [--sets cora=51,...] [--ways memory,1,
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +121,7 @@ if __name__ == "__main__":
             about = {"set": name, "epochs": int(epochs), "way": way}
             row = next((r for r in done if about.items() <= r.items()), None)
             if row is None:
-                started = time.perf_counter()
                 network, alpha = trained(way, graph, split, int(epochs), asked.folder)
-                took = time.perf_counter() - started
                 row = about
                 for mode, found in zip(
                     ("from features", "with links"),
@@ -132,7 +129,6 @@ if __name__ == "__main__":
                     strict=True,
                 ):
                     row[mode] = f"{found.mean():.2f} ± {found.std(ddof=1):.2f}"
-                row["seconds"] = round(took, 1)
                 asked.folder.mkdir(parents=True, exist_ok=True)
                 with kept.open("a") as file:
                     file.write(json.dumps(row) + "\n")
