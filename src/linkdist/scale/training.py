@@ -120,7 +120,7 @@ def train_rounds(
     Returns
     -------
     Kept
-        The stage, with the weights of each replica's best epoch in place.
+        The stage, with the weights of each replica's best look in place, one after every round.
     """
     R = len(seeds)
     network = ForkedMLP(store.d, store.C, seeds).to(device)
@@ -149,8 +149,8 @@ def train_rounds(
                 continue
             done = min(before + crew.size, total)
             ends = done // schedule.epoch > before // schedule.epoch
-            if ends:
-                stage.look()
+            # Not at an epoch's end alone: its last rounds see the labels of few parts.
+            stage.look()
             keep = ends or time.monotonic() - kept_at >= saved
             state = {**stage.state(), **stage.history.state()} if keep else None
             kept_at = time.monotonic() if keep else kept_at
