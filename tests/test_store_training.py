@@ -21,7 +21,7 @@ from linkdist.scale.manifest import buckets
 from linkdist.scale.rounds import places_of, rounds_of, whole_round
 from linkdist.scale.survey import PART, draw_held_out, survey, survey_with
 from linkdist.scale.synth import Planted, synth
-from linkdist.scale.training import Schedule, check_memory, fits_whole, part_bytes, train_rounds
+from linkdist.scale.training import Schedule, check_memory, fits_whole, train_rounds
 from linkdist.splits import View
 from linkdist.stages import Course
 from linkdist.storage import load
@@ -287,10 +287,10 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
 
 
 def test_too_little_memory_is_told(in_parts):
-    needed = sum(sorted(part_bytes(in_parts))[1:])
+    needed = sum(sorted(in_parts.part_bytes)[1:])
     with pytest.raises(OptionError, match=r"--memory is .* more --parts"):
         check_memory(in_parts, needed)
-    assert not fits_whole(in_parts, sum(part_bytes(in_parts)))
+    assert not fits_whole(in_parts, sum(in_parts.part_bytes))
     assert fits_whole(in_parts, 10**8)
 
 

@@ -136,9 +136,7 @@ def train(
         What the directory holds.
     """
     watcher = watcher or Watcher()
-    check_target(out)
-    check_epochs(options.epochs)
-    check_held_out(options.held_out)
+    check_options(out, options)
     nodes, graph, report = _read(tables, watcher)
     seeds = range(options.seed, options.seed + options.replicas)
     splits = [held_out(graph.labels, options.held_out, seed) for seed in seeds]
@@ -177,15 +175,17 @@ def train(
     return saved
 
 
-def check_held_out(share: float) -> None:
-    """Refuse a share of the labels that would leave none, or is none.
+def check_options(out: Path, options: Options) -> None:
+    """Refuse what no training can begin with, before anything is read.
 
     Examples
     --------
-    >>> check_held_out(0.1)
+    >>> check_options(Path("a/directory/that/is/not/there"), Options())
     """
-    if not 0 <= share < 1:
-        raise OptionError(f"held-out must be from 0 to below 1; found {share}.")
+    check_target(out)
+    check_epochs(options.epochs)
+    if not 0 <= options.held_out < 1:
+        raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
 
 
 def predict(

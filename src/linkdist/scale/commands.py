@@ -12,7 +12,7 @@ from linkdist.console import Stages, note, print_table
 from linkdist.header import some
 from linkdist.scale.building import build as build_store
 from linkdist.scale.checking import check as check_store
-from linkdist.scale.manifest import bucket_file, buckets, feature_files, part_file
+from linkdist.scale.manifest import bucket_file, buckets
 from linkdist.scale.planning import MEMORY, format_memory, parse_memory, training_memory
 from linkdist.scale.store import Store
 from linkdist.scale.synth import Planted
@@ -129,10 +129,7 @@ def _describe(directory: Path) -> None:
 def _rows(found: Store) -> list[tuple[str, Any]]:
     manifest, P = found.manifest, found.P
     files = {name: file.size for name, file in manifest.files.items()}
-    held = [
-        sum(files[name] for name in (*feature_files(p, found.kind), part_file(p, "labels.npy")))
-        for p in range(P)
-    ]
+    held = found.part_bytes
     part = max(range(P), key=lambda p: held[p])
     bucket = max(zip(manifest.counts, buckets(P), strict=True))
     counts = zip(manifest.classes, manifest.labelled, strict=True)

@@ -22,9 +22,8 @@ from typing import Any
 
 import torch
 
-from linkdist.checkpoints import SharedCheckpoint
+from linkdist.checkpoints import SharedCheckpoint, checkpoint_beside
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
-from linkdist.fitting import check_epochs
 from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
 from linkdist.scale.learning import check_method, digest_of, saved_model
@@ -32,9 +31,9 @@ from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
 from linkdist.stages import Course
-from linkdist.storage import Saved, check_target, load, save
+from linkdist.storage import Saved, load, save
 from linkdist.training import BATCH, epochs_for
-from linkdist.workflow import Options, Watcher, check_held_out
+from linkdist.workflow import Options, Watcher, check_options
 
 FAILURES = 10
 """How often workers may be lost before a training is given up."""
@@ -94,16 +93,13 @@ def train_by_workers(
     """
     watcher = watcher or Watcher()
     target = out.resolve()
-    check_target(target)
-    check_epochs(options.epochs)
-    check_held_out(options.held_out)
+    check_options(target, options)
     check_method(options.method)
     store = Store.open(directory)
     check_memory(store, memory)
     _check_workers(store, workers, options)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    place = checkpoints or str(target.parent / f".{target.name}.training")
-    checkpoint = SharedCheckpoint(place, digest_of(store, options))
+    own = checkpoint_beside(target, digest_of(store, options))
+    checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
     if not resume:
         checkpoint.remove()
         shutil.rmtree(_folder(target), ignore_errors=True)

@@ -15,7 +15,6 @@ from linkdist.checkpoints import checkpoint_beside
 from linkdist.errors import OptionError
 from linkdist.export import with_onnx
 from linkdist.findings import held_out_of
-from linkdist.fitting import check_epochs
 from linkdist.inference import Model
 from linkdist.memory import pack, remember
 from linkdist.scale.manifest import MANIFEST
@@ -23,9 +22,9 @@ from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import Schedule, batch_for, check_memory, fits_whole, train_rounds
 from linkdist.stages import Course, Kept
-from linkdist.storage import Saved, check_target, save
+from linkdist.storage import Saved, save
 from linkdist.training import METHODS, epochs_for, find_device
-from linkdist.workflow import Options, Watcher, check_held_out, scores_of
+from linkdist.workflow import Options, Watcher, check_options, scores_of
 
 METHOD = "colinkdist"
 """The method where none is named: SelfLinkDist wants all nodes at once."""
@@ -63,9 +62,7 @@ def train_store(
         What the directory holds.
     """
     watcher = watcher or Watcher()
-    check_target(out)
-    check_epochs(options.epochs)
-    check_held_out(options.held_out)
+    check_options(out, options)
     check_method(options.method)
     store, device = Store.open(directory), find_device(options.device)
     room = memory if device.type == "cpu" else torch.cuda.mem_get_info(device)[0]

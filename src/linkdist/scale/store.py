@@ -27,7 +27,15 @@ from linkdist.errors import StoreError
 from linkdist.graph import IntArray
 from linkdist.header import some
 from linkdist.scale.arrays import HEADER, as_bytes, npy_header
-from linkdist.scale.manifest import AGAIN, CSR, Manifest, bucket_file, bucket_place, part_file
+from linkdist.scale.manifest import (
+    AGAIN,
+    CSR,
+    Manifest,
+    bucket_file,
+    bucket_place,
+    feature_files,
+    part_file,
+)
 
 _checked: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -121,6 +129,15 @@ build' or 'linkdist store synth' made.
     def counts(self) -> IntArray:
         """Links a bucket, (P, P), zeros below the diagonal."""
         return self.manifest.matrix()
+
+    @property
+    def part_bytes(self) -> list[int]:
+        """Bytes that each part takes in training: its features, and eight a label."""
+        files, sizes = self.manifest.files, self.manifest.sizes
+        return [
+            sum(files[name].size for name in feature_files(part, self.kind)) + 8 * n
+            for part, n in enumerate(sizes)
+        ]
 
     @property
     def encoders(self) -> Encoders | None:

@@ -24,7 +24,6 @@ from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
 from linkdist.scale.crews import Alone
 from linkdist.scale.feeding import Feed
-from linkdist.scale.manifest import feature_files
 from linkdist.scale.planning import LINK, format_memory, training_memory
 from linkdist.scale.rounds import Round, rounds_of, whole_round
 from linkdist.scale.store import Store
@@ -172,24 +171,15 @@ def fits_whole(store: Store, memory: int) -> bool:
 
     As in `planning`, what is held takes half of the memory at most.
     """
-    return sum(part_bytes(store)) + LINK * store.m <= memory / 2
+    return sum(store.part_bytes) + LINK * store.m <= memory / 2
 
 
 def check_memory(store: Store, memory: int) -> None:
     """Refuse a memory in which a store's parts have no room."""
-    needed = training_memory(part_bytes(store), store.manifest.counts)
+    needed = training_memory(store.part_bytes, store.manifest.counts)
     if needed > memory:
         raise OptionError(
             f"training from {store.directory} holds three parts and two buckets of links, "
             f"{format_memory(needed)}; --memory is {format_memory(memory)}. Give more, or build "
             "the store again with more --parts."
         )
-
-
-def part_bytes(store: Store) -> list[int]:
-    """Bytes that each part takes in memory: its features and its labels."""
-    files = store.manifest.files
-    features = [
-        sum(files[name].size for name in feature_files(part, store.kind)) for part in range(store.P)
-    ]
-    return [size + 8 * n for size, n in zip(features, store.manifest.sizes, strict=True)]
