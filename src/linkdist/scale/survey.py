@@ -98,48 +98,51 @@ def survey_with(store: Store, nodes: IntArray, seed: int, watcher: Watcher | Non
     """Look through a store whose held-out nodes are known, by their numbers in order."""
     watcher = watcher or Watcher()
     held = {part: _rows(nodes, part) for part in range(store.P)}
+    first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
     picked, taken, total = [], np.zeros(len(nodes), dtype=np.int64), store.P * (store.P + 1) // 2
     for done, (a, b) in enumerate(buckets(store.P), 1):
-        labels = [_taught(store, part, held) for part in (a, b)]
         links = store.links(a, b)
-        y = np.stack([of[end] for of, end in zip(labels, links.T, strict=True)], axis=1)
-        loops = links[:, 0] == links[:, 1] if a == b else np.zeros(len(links), dtype=bool)
-        of_ends += 2 * _classes(y, store.C) - 2 * _classes(y[loops, 0], store.C)
+        near = _some(len(links), store.m, [seed, a, b])
+        for part, end in zip((a, b), links.T, strict=True):
+            known = _known(store.labels(part), held[part], first[part])
+            found = known[end]
+            near[_wanted(found, taken)] = True
+            of_ends += 2 * _classes(found, store.C)
         if a == b:
-            of_nodes += _classes(labels[0], store.C)
-        ends = np.stack([_number(part, end) for part, end in zip((a, b), links.T, strict=True)], 1)
-        near = _near(ends, nodes, taken) | _some(len(ends), store.m, [seed, a, b])
-        picked.append(ends[near])
+            of_nodes += _classes(known, store.C)
+            # One end of a self-loop, not two.
+            of_ends -= 2 * _classes(found[links[:, 0] == links[:, 1]], store.C)
+        few = links[near]
+        picked.append(np.stack([_number(a, few[:, 0]), _number(b, few[:, 1])], axis=1))
         watcher.progress(done, total)
     tally = Tally(store.n, 4 * store.m - 2 * store.loops, of_nodes, of_ends)
     sample, split = _sample(store, np.concatenate(picked), nodes)
     return Survey(held, tally, sample, split)
 
 
-def _taught(store: Store, part: int, held: Mapping[int, IntArray]) -> npt.NDArray[np.int32]:
-    y = store.labels(part)
-    y[held[part]] = UNKNOWN
+def _known(y: npt.NDArray[np.int32], held: IntArray, first: int) -> npt.NDArray[np.int32]:
+    """Labels of a part, and below `UNKNOWN` the place of a held-out node among all of these.
+
+    Links are many, and this is all that one must look up for an end of each.
+    """
+    y[held] = UNKNOWN - 1 - np.arange(first, first + len(held))
     return y
 
 
 def _classes(y: npt.NDArray[Any], C: int) -> IntArray:
-    return np.bincount(y[y != UNKNOWN].ravel(), minlength=C)
+    return np.bincount(y[y >= 0], minlength=C)
 
 
-def _near(ends: IntArray, nodes: IntArray, taken: IntArray) -> npt.NDArray[np.bool_]:
-    """Which links lead to a held-out node that has not enough of them yet; counts them."""
-    near = np.zeros(len(ends), dtype=bool)
-    if not len(nodes):
-        return near
-    for side in ends.T:
-        place = np.searchsorted(nodes, side).clip(max=len(nodes) - 1)
-        hits = np.flatnonzero(nodes[place] == side)
-        hits = hits[np.argsort(place[hits], kind="stable")]
-        at = place[hits]
-        near[hits[taken[at] + _rank(at) < AROUND]] = True
-        taken += np.bincount(at, minlength=len(nodes))
-    return near
+def _wanted(found: npt.NDArray[np.int32], taken: IntArray) -> IntArray:
+    """Which ends are held-out nodes that have not enough links yet; counts them."""
+    hits = np.flatnonzero(found < UNKNOWN)
+    place = UNKNOWN - 1 - found[hits].astype(np.int64)
+    order = np.argsort(place, kind="stable")
+    hits, place = hits[order], place[order]
+    wanted: IntArray = hits[taken[place] + _rank(place) < AROUND]
+    taken += np.bincount(place, minlength=len(taken))
+    return wanted
 
 
 def _some(count: int, m: int, seed: list[int]) -> npt.NDArray[np.bool_]:
