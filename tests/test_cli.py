@@ -16,6 +16,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 import numpy as np
 import pytest
 import torch
+import typer
 
 from linkdist import cli, console, entry
 from linkdist.datasets import DATASETS
@@ -125,6 +126,22 @@ def test_every_option_says_what_it_is_for(command):
         said = {found[1]: found[2] for found in lines if found and found[1] != "--help"}
         assert set(said) >= set(expected)
         assert all(re.search(r"[a-z]{2,}", said[option]) for option in expected)
+
+
+def options_of(command):
+    """Every option of a command and of those below it."""
+    for below in getattr(command, "commands", {}).values():
+        yield from options_of(below)
+    yield from (param for param in command.params if param.param_type_name == "option")
+
+
+def test_no_option_has_its_own_name_for_a_placeholder():
+    """Typer 0.27 writes such an option as the placeholder is written: --STORE."""
+    options = list(options_of(typer.main.get_command(cli.app)))
+    assert len(options) > 50
+    for option in options:
+        assert (option.metavar or "").lower() != option.name
+        assert all(flag == flag.lower() for flag in option.opts)
 
 
 def test_training_says_what_its_method_is_by_default(command):

@@ -123,7 +123,7 @@ def train(
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(metavar="STORE", help="A graph on disk that 'linkdist store' made."),
+        typer.Option(metavar="DIR", help="A graph on disk that 'linkdist store' made."),
     ] = None,
     nodes: NodeFile = None,
     edges: EdgeFile = None,
