@@ -45,7 +45,7 @@ def trained(folder, whole):
     store, times = Store.open(folder), []
     if not whole:
         check_memory(store, parse_memory(MEMORY))
-        assert not fits_whole(store, parse_memory(MEMORY))
+        assert not fits_whole(store, parse_memory(MEMORY), torch.device("cpu"))
     started = time.perf_counter()
     found = survey(store, 0.1, 0)
     looked = time.perf_counter() - started

@@ -1,22 +1,28 @@
-"""Oracles: float64 statistics, the same step in float32, and a training in float32; on a GPU."""
+"""Oracles: float64 statistics, a step and a training in float32, and a CPU's; on a GPU."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
 
 from linkdist.backends import HAS_TRITON
 from linkdist.coefficients import coefficients
 from linkdist.inputs import DenseInputs, make_inputs
 from linkdist.network import ForkedMLP
 from linkdist.scale import feeding
+from linkdist.scale.building import build
+from linkdist.scale.learning import train_store
+from linkdist.scale.planning import training_memory
 from linkdist.scale.survey import survey
 from linkdist.scale.synth import Planted, synth
-from linkdist.scale.training import Schedule, batch_for, train_rounds
+from linkdist.scale.training import Schedule, batch_for, fits_whole, train_rounds
 from linkdist.splits import View
 from linkdist.stages import Course
 from linkdist.training import Loop, loss_on_links, manners, seen_by
+from linkdist.workflow import Options, Tables
 
 pytestmark = [
     pytest.mark.gpu,
@@ -93,3 +99,46 @@ def test_training_in_bfloat16_and_large_batches_learns_as_much(tmp_path, monkeyp
             scores[name, whole] = (z.flatten(0, 2).argmax(-1).cpu().numpy() == truth).mean()
     print(scores)
     assert all(score > scores["plain", True] - 0.02 for score in scores.values())
+
+
+def store_of_words(folder):
+    """Nodes of four classes whose words differ; links mostly within a class."""
+    random = np.random.default_rng(0)
+    y = np.arange(20_000) % 4
+    word = random.integers(300, size=(20_000, 12)) + 30 * y[:, None]
+    a, step = random.integers(20_000, size=(2, 100_000))
+    step[:80_000] *= 4  # to a node of the same class
+    nodes = {
+        "id": np.arange(20_000),
+        "words": [" ".join(f"w{w}" for w in row) for row in word],
+        "class": [f"c{c}" if i % 8 < 4 else None for i, c in enumerate(y)],
+    }
+    parquet.write_table(pa.table(nodes), folder / "nodes.parquet")
+    parquet.write_table(pa.table({"a": a, "b": (a + step) % 20_000}), folder / "links.parquet")
+    paths = folder / "nodes.parquet", folder / "links.parquet"
+    tables = Tables(*paths, "id", "class", kinds={"words": "text"})
+    return build(tables, folder / "store", parts=4)
+
+
+def store_of_numbers(folder):
+    """Planted classes."""
+    return synth(folder / "store", Planted(20_000, 200_000, classes=10, labelled=0.5), parts=4)
+
+
+@pytest.mark.parametrize("make", [store_of_numbers, store_of_words])
+def test_a_model_of_a_store_is_as_good_as_that_of_the_cpu(make, tmp_path):
+    store = make(tmp_path)
+    little = training_memory(store.part_bytes, store.manifest.counts)
+    assert not fits_whole(store, little, CUDA)
+    scores = {}
+    for name, device, memory in (
+        ("whole", "cuda", None),
+        ("rounds", "cuda", little),
+        ("cpu", "cpu", little),
+    ):
+        options = Options(method="colinkdist", replicas=2, epochs=2, device=device)
+        saved = train_store(store.directory, tmp_path / name, options, memory)
+        scores[name] = saved.about["scores"]["accuracy from features"]
+    print(scores)
+    assert scores["cpu"] > 0.5
+    assert all(score > scores["cpu"] - 0.02 for score in scores.values())

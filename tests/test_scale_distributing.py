@@ -137,7 +137,8 @@ def test_workers_and_a_gpu_are_told(store, tmp_path):
         train_by_workers(store.directory, tmp_path / "model", options, 10**9, 2)
 
 
-def test_workers_without_a_store_are_told(command):
-    code, _, said = command("train", "digits", "--workers", "2")
+@pytest.mark.parametrize("option", ["--memory", "--workers", "--address", "--checkpoints"])
+def test_what_is_for_stores_alone_is_told(option, command):
+    code, _, said = command("train", "digits", option, "2")
     assert code == 2
-    assert "training on a --store" in said
+    assert f"for training on a --store; found {option}." in " ".join(said.split())

@@ -14,7 +14,7 @@ from linkdist.errors import OptionError
 from linkdist.graph import UNKNOWN, Graph
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
-from linkdist.scale import feeding
+from linkdist.scale import feeding, training
 from linkdist.scale.feeding import Feed
 from linkdist.scale.learning import check_method, train_store
 from linkdist.scale.manifest import buckets
@@ -26,7 +26,7 @@ from linkdist.splits import View
 from linkdist.stages import Course
 from linkdist.storage import load
 from linkdist.training import loop_on_links
-from linkdist.workflow import Options
+from linkdist.workflow import Options, Watcher
 
 CPU = torch.device("cpu")
 PLANTED = Planted(1500, 6000, features=12, classes=4, labelled=0.3, dtype="float32")
@@ -286,12 +286,44 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
+class Killed(Watcher):
+    """Stops a training that has done a part of its work."""
+
+    def progress(self, done, total):
+        if self.stages[-1] == "training" and done == total // 2:
+            raise KeyboardInterrupt
+
+    def stage(self, name):
+        self.stages = [*getattr(self, "stages", []), name]
+
+
+@pytest.mark.parametrize(("first", "then"), [(10**9, 500_000), (500_000, 10**9)])
+def test_a_position_of_another_order_of_rounds_is_passed_over(in_parts, tmp_path, first, then):
+    options, out = Options(method="colinkdist", epochs=2), tmp_path / "model"
+    with pytest.raises(KeyboardInterrupt):
+        train_store(in_parts.directory, out, options, first, watcher=Killed())
+    assert (tmp_path / ".model.training").exists()
+    resumed = train_store(in_parts.directory, out, options, then, resume=True)
+    anew = train_store(in_parts.directory, tmp_path / "anew", options, then)
+    assert same(weights(resumed.model), weights(anew.model))
+
+
 def test_too_little_memory_is_told(in_parts):
     needed = sum(sorted(in_parts.part_bytes)[1:])
     with pytest.raises(OptionError, match=r"--memory is .* more --parts"):
         check_memory(in_parts, needed)
-    assert not fits_whole(in_parts, sum(in_parts.part_bytes))
-    assert fits_whole(in_parts, 10**8)
+    assert not fits_whole(in_parts, sum(in_parts.part_bytes), CPU)
+    assert fits_whole(in_parts, 10**8, CPU)
+
+
+def test_a_gpu_holds_more_links_where_a_stride_goes_through_them(in_parts, monkeypatch):
+    held = sum(in_parts.part_bytes) + 16 * in_parts.m
+    gpu = torch.device("cuda")
+    assert not fits_whole(in_parts, 2 * held, gpu)
+    monkeypatch.setattr(training, "STRIDDEN", 2 * in_parts.m - in_parts.loops)
+    assert fits_whole(in_parts, 2 * held, gpu)
+    assert not fits_whole(in_parts, 2 * held - 1, gpu)
+    assert not fits_whole(in_parts, 2 * held, CPU)
 
 
 def test_a_method_that_needs_all_nodes_is_told():

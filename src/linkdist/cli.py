@@ -171,8 +171,13 @@ def train(
     ] = HELD_OUT,
     device: Device = "auto",
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="For a store: what training may hold of it.")
-    ] = MEMORY,
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="For a store: what training may hold of it.",
+            show_default=f"{MEMORY}; on a GPU, what is free there",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="For a store: processes of Ray that share its links.")
     ] = None,
@@ -203,7 +208,7 @@ def train(
                 "training on a --store needs --out, and takes no named graph and no tables: it has "
                 "both in it."
             )
-        which = (store, out, options, parse_memory(memory))
+        which = (store, out, options, None if memory is None else parse_memory(memory))
         with Stages() as stages:
             if workers is None:
                 saved = train_store(*which, resume=resume, watcher=stages)
@@ -214,8 +219,13 @@ def train(
                 )  # fmt: skip
         _told(saved, out, json_file)
         return
-    if workers is not None or address is not None or checkpoints is not None:
-        raise OptionError("--workers, --address and --checkpoints are for training on a --store.")
+    for_stores = {
+        "--memory": memory, "--workers": workers, "--address": address, "--checkpoints": checkpoints
+    }  # fmt: skip
+    if meant := [option for option, value in for_stores.items() if value is not None]:
+        raise OptionError(
+            f"{' and '.join(for_stores)} are for training on a --store; found {', '.join(meant)}."
+        )
     if nodes is None and edges is None:
         if name is None:
             raise OptionError("train needs a named graph, or your own --nodes and --edges.")

@@ -26,7 +26,7 @@ from linkdist.checkpoints import SharedCheckpoint, checkpoint_beside
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
-from linkdist.scale.learning import check_method, digest_of, saved_model
+from linkdist.scale.learning import check_method, digest_of, room_on, saved_model
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
@@ -39,6 +39,7 @@ FAILURES = 10
 """How often workers may be lost before a training is given up."""
 SHARE = 512
 """Edges of a batch that each worker has at least: fewer are not worth the averaging."""
+CPU = torch.device("cpu")
 TOLD = 0.5
 """Seconds between two looks at how far the workers are."""
 
@@ -47,7 +48,7 @@ def train_by_workers(
     directory: Path,
     out: Path,
     options: Options,
-    memory: int,
+    memory: int | None,
     workers: int,
     *,
     address: str | None = None,
@@ -66,7 +67,7 @@ def train_by_workers(
         The store and the model directory, in places that all workers see.
     options : Options
         How to train.
-    memory : int
+    memory : int or None
         Bytes that each worker may hold of the store.
     workers : int
         How many; where fewer can be had, these do the work.
@@ -96,9 +97,9 @@ def train_by_workers(
     check_options(target, options)
     check_method(options.method)
     store = Store.open(directory)
-    check_memory(store, memory)
+    check_memory(store, room_on(CPU, memory))
     _check_workers(store, workers, options)
-    own = checkpoint_beside(target, digest_of(store, options))
+    own = checkpoint_beside(target, digest_of(store, options, "beside"))
     checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
     if not resume:
         checkpoint.remove()
@@ -210,7 +211,7 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         range(options.seed, options.seed + options.replicas),
         course,
         method=options.method,
-        device=torch.device("cpu"),
+        device=CPU,
         batch=max(BATCH, SHARE * crew.size),
         crew=crew,
         saved=config["saved"],

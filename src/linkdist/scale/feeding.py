@@ -70,25 +70,25 @@ class Feed:
             reading = pool.submit(self._read, room, *runs[0][0])
             for ((_, places), times), after in zip(runs, [*runs[1:], None], strict=True):
                 new, edges = reading.result()
-                if after is not None:
-                    reading = pool.submit(self._read, room, *after[0])
                 fed = self._fed(room.place(places, new), edges)
                 del new, edges
+                if after is not None:
+                    reading = pool.submit(self._read, room, *after[0])
                 yield from repeat(fed, times)
 
     def _read(self, room: Room, round_: Round, places: Mapping[int, int]) -> Read:
         """What must come from the disk; the GPU, if any, is left to the thread that trains."""
         new = room.read(places)
         first = room.first(places)
-        edges = [self._edges(first, *bucket) for bucket in round_.buckets]
-        return Read(new, np.concatenate(edges))
+        return Read(new, [self._edges(first, *bucket) for bucket in round_.buckets])
 
-    def _fed(self, placed: Placed, edges: npt.NDArray[np.int32]) -> Fed:
+    def _fed(self, placed: Placed, edges: Sequence[npt.NDArray[np.int32]]) -> Fed:
         sizes = self.store.sizes
         nodes = [np.arange(sizes[part]) + first for part, first in placed.first.items()]
         there = torch.from_numpy(np.concatenate(nodes)).to(self.device)
+        pieces = [torch.from_numpy(piece).to(self.device) for piece in edges]
         seen = Seen(
-            edges=torch.from_numpy(edges).to(self.device).unsqueeze(0),
+            edges=(pieces[0] if len(pieces) == 1 else torch.cat(pieces)).unsqueeze(0),
             nodes=there.unsqueeze(0),
             counts=torch.tensor([[len(there)]], device=self.device),
             labels=placed.labels.unsqueeze(0),
@@ -115,10 +115,10 @@ Part: TypeAlias = "tuple[Any, npt.NDArray[np.int64]]"
 
 
 class Read(NamedTuple):
-    """What was read for a round: the parts that were missing, and its edges."""
+    """What was read for a round: the parts that were missing, and the edges of each bucket."""
 
     new: Mapping[int, Part]
-    edges: npt.NDArray[np.int32]
+    edges: Sequence[npt.NDArray[np.int32]]
 
 
 class Placed(NamedTuple):
@@ -163,14 +163,23 @@ class DenseRoom(Room):
         out = torch.bfloat16 if self.on_gpu and HAS_TRITON else torch.float32
         self.inputs = DenseInputs(self.matrix, out=out)
         self.holds: dict[int, int] = {}
+        # A GPU fetches a part several times as fast from memory that stays where it is. One is
+        # enough: rounds after the first need one new part, and it is there before more is read.
+        staged = self.on_gpu and len(rounds[0].parts) < store.P
+        shape = (self.most if staged else 0, store.d)
+        pinned = staged and self.device.type == "cuda"
+        self.staging = torch.empty(shape, dtype=kind, pin_memory=pinned)
 
     def read(self, places: Mapping[int, int]) -> dict[int, Part]:
         """Read the parts that are missing; without a GPU, straight into their places."""
-        new = {}
+        new: dict[int, Part] = {}
         for part, place in places.items():
             if self.holds.get(place) != part:
                 row, n = place * self.most, int(self.store.sizes[part])
-                out = None if self.on_gpu else self.matrix[row : row + n].numpy()
+                if self.on_gpu:
+                    out = self.staging[:n].numpy() if len(self.staging) and not new else None
+                else:
+                    out = self.matrix[row : row + n].numpy()
                 new[part] = (self.store.features(part, out=out), self.feed.labels(part))
                 self.holds[place] = part
         return new
@@ -185,7 +194,7 @@ class DenseRoom(Room):
         for part, (x, y) in new.items():
             rows = slice(first[part], first[part] + len(y))
             if self.on_gpu:
-                self.matrix[rows, : self.store.d] = torch.from_numpy(x).to(self.device)
+                self.matrix[rows, : self.store.d].copy_(torch.from_numpy(x))
             self.y[rows] = torch.from_numpy(y).to(self.device)
         return Placed(self.inputs, self.y, first)
 

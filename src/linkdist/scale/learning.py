@@ -18,6 +18,7 @@ from linkdist.findings import held_out_of
 from linkdist.inference import Model
 from linkdist.memory import pack, remember
 from linkdist.scale.manifest import MANIFEST
+from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import Schedule, batch_for, check_memory, fits_whole, train_rounds
@@ -34,7 +35,7 @@ def train_store(
     directory: Path,
     out: Path,
     options: Options,
-    memory: int,
+    memory: int | None = None,
     *,
     resume: bool = False,
     watcher: Watcher | None = None,
@@ -49,8 +50,8 @@ def train_store(
         The model directory.
     options : Options
         How to train; SelfLinkDist, which needs all nodes at once, is not for stores.
-    memory : int
-        Bytes that training may hold; on a GPU, what is free there counts instead.
+    memory : int, optional
+        Bytes that training may hold of the store, see `room_on`.
     resume : bool
         Whether to go on where a killed training of the same store and options was.
     watcher : Watcher, optional
@@ -65,9 +66,11 @@ def train_store(
     check_options(out, options)
     check_method(options.method)
     store, device = Store.open(directory), find_device(options.device)
-    room = memory if device.type == "cpu" else torch.cuda.mem_get_info(device)[0]
+    room = room_on(device, memory)
     check_memory(store, room)
-    checkpoint = checkpoint_beside(out, digest_of(store, options))
+    whole = fits_whole(store, room, device)
+    order = "whole" if whole else "rounds"
+    checkpoint = checkpoint_beside(out, digest_of(store, options, order))
     if not resume:
         checkpoint.remove()
     started = time.perf_counter()
@@ -78,7 +81,7 @@ def train_store(
     stage = train_rounds(
         store,
         found,
-        Schedule.of(store, epochs, fits_whole(store, room)),
+        Schedule.of(store, epochs, whole),
         range(options.seed, options.seed + options.replicas),
         Course(checkpoint, watcher.progress),
         method=options.method,
@@ -115,6 +118,20 @@ def saved_model(
     return with_onnx(Saved(model, store.encoders, about, pack(memory)))
 
 
+def room_on(device: torch.device, memory: int | None) -> int:
+    """Bytes that training may hold on a device: what is asked for, and no more than a GPU has.
+
+    Examples
+    --------
+    >>> room_on(torch.device("cpu"), None), room_on(torch.device("cpu"), 500)
+    (2000000000, 500)
+    """
+    if device.type == "cpu":
+        return parse_memory(MEMORY) if memory is None else memory
+    free: int = torch.cuda.mem_get_info(device)[0]
+    return free if memory is None else min(memory, free)
+
+
 def check_method(method: str) -> None:
     """Refuse a method that needs the whole graph at once."""
     if method not in METHODS:
@@ -125,8 +142,11 @@ def check_method(method: str) -> None:
         )
 
 
-def digest_of(store: Store, options: Options) -> str:
-    """Of this very store and these options: its manifest has the digests of all its files."""
-    digest = hashlib.sha256(json.dumps(vars(options), default=str).encode())
+def digest_of(store: Store, options: Options, order: str) -> str:
+    """Of this very store, these options and the order of its rounds, in which a position counts.
+
+    The manifest has the digests of all files of the store.
+    """
+    digest = hashlib.sha256(json.dumps([vars(options), order], default=str).encode())
     digest.update((store.directory / MANIFEST).read_bytes())
     return digest.hexdigest()

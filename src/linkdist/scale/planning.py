@@ -15,6 +15,8 @@ from linkdist.scale.manifest import PARTS
 
 LINK = 64
 """Bytes that training takes a link of the buckets that it holds."""
+EDGES = 16
+"""Bytes of these that are a link's two edges."""
 
 HELD_PARTS, HELD_BUCKETS = 3, 2
 

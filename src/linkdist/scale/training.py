@@ -22,9 +22,10 @@ from linkdist.coefficients import coefficients
 from linkdist.errors import OptionError
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
+from linkdist.orders import STRIDDEN
 from linkdist.scale.crews import Alone
 from linkdist.scale.feeding import Feed
-from linkdist.scale.planning import LINK, format_memory, training_memory
+from linkdist.scale.planning import EDGES, LINK, format_memory, training_memory
 from linkdist.scale.rounds import Round, rounds_of, whole_round
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey
@@ -166,12 +167,14 @@ def batch_for(store: Store, device: torch.device) -> int:
     return max(BATCH, min(LARGE, edges // STEPS // BATCH * BATCH))
 
 
-def fits_whole(store: Store, memory: int) -> bool:
-    """Whether all of a store can be in memory at once.
+def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
+    """Whether all of a store can be in a device's memory at once.
 
-    As in `planning`, what is held takes half of the memory at most.
+    As in `planning`, what is held takes half of the memory at most. On a GPU that is features and
+    edges alone where a stride goes through these: they are put together elsewhere.
     """
-    return sum(store.part_bytes) + LINK * store.m <= memory / 2
+    alone = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
+    return sum(store.part_bytes) + (EDGES if alone else LINK) * store.m <= memory / 2
 
 
 def check_memory(store: Store, memory: int) -> None:
