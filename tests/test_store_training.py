@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.fs
 import pytest
 import torch
 
@@ -248,6 +250,41 @@ def test_what_is_no_state_is_passed_over(content, tmp_path):
 def test_a_place_that_nobody_knows_is_told():
     with pytest.raises(OptionError, match="nowhere://state"):
         SharedCheckpoint("nowhere://state", "this").load()
+
+
+def test_a_place_that_takes_nothing_is_told_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match=r"cannot be kept at .*/file/state: .* Name a folder"):
+        SharedCheckpoint(str(tmp_path / "file" / "state"), "this").check()
+    SharedCheckpoint(str(tmp_path / "state"), "this").check()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_state_in_an_object_store(in_parts):
+    servers = pytest.importorskip("moto.server")
+    server = servers.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    at = "endpoint_override={}:{}&scheme=http&region=us-east-1".format(*server.get_host_and_port())
+    uri = f"s3://a-key:a-secret@bucket/trainings/first?{at}"
+    try:
+        with pytest.raises(OptionError, match=r"kept at s3://bucket/tr.* Name a folder") as told:
+            SharedCheckpoint(uri, "this").check()
+        assert "a-secret" not in str(told.value)
+        files, _ = pa.fs.FileSystem.from_uri(uri + "&allow_bucket_creation=true")
+        files.create_dir("bucket")
+        checkpoint = SharedCheckpoint(uri, "this")
+        checkpoint.check()
+        found = survey(in_parts, share=0.1, seed=0)
+        schedule = Schedule.of(in_parts, 2, whole=False)
+        trained(in_parts, found, schedule, Course(checkpoint, None), stop=10)
+        course = Course(checkpoint, None)
+        assert course.done == 10
+        whole = weights(trained(in_parts, found, schedule))
+        assert same(weights(trained(in_parts, found, schedule, course)), whole)
+        checkpoint.remove()
+        assert checkpoint.load() is None
+    finally:
+        server.stop()
 
 
 def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):

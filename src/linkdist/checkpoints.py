@@ -8,6 +8,7 @@ number of epochs done are enough: what goes on ends with the same weights as wha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -130,6 +131,16 @@ class SharedCheckpoint:
     place: str
     training: str
 
+    def check(self) -> None:
+        """Refuse a place where nothing can be kept, before a training has taken its time."""
+        files, path = self._files()
+        try:
+            with files.open_output_stream(f"{path}.aside") as stream:
+                stream.write(b"a trial")
+            files.delete_file(f"{path}.aside")
+        except OSError as error:
+            raise self._problem(error) from error
+
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep the state after some epochs."""
         files, path = self._files()
@@ -148,7 +159,7 @@ class SharedCheckpoint:
             if (about["training"], about["format"]) != (self.training, FORMAT):
                 return None
             return int(about["epochs"]), safetensors.torch.load(content)
-        except (OSError, ValueError, LookupError, safetensors.SafetensorError):
+        except (FileNotFoundError, ValueError, LookupError, safetensors.SafetensorError):
             return None
 
     def remove(self) -> None:
@@ -164,11 +175,15 @@ class SharedCheckpoint:
                 return pa.fs.LocalFileSystem(), str(Path(self.place).resolve())
             files, path = pa.fs.FileSystem.from_uri(self.place)
         except (pa.ArrowException, OSError) as error:
-            raise OptionError(
-                f"checkpoints cannot be kept at {self.place}: {error}. Name a folder that all "
-                "workers see, or an address such as s3://bucket/training."
-            ) from error
+            raise self._problem(error) from error
         return files, path
+
+    def _problem(self, error: Exception) -> OptionError:
+        place = re.sub("//[^/@]*@", "//", self.place)  # a key and its secret may stand there
+        return OptionError(
+            f"checkpoints cannot be kept at {place}: {error}. Name a folder that all workers see, "
+            "or an address such as s3://bucket/training."
+        )
 
 
 def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> bytes:

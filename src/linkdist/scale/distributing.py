@@ -101,6 +101,7 @@ def train_by_workers(
     _check_workers(store, workers, options)
     own = checkpoint_beside(target, digest_of(store, options, "beside"))
     checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
+    checkpoint.check()
     if not resume:
         checkpoint.remove()
         shutil.rmtree(_folder(target), ignore_errors=True)
