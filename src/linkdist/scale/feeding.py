@@ -75,6 +75,7 @@ class Feed:
                 if after is not None:
                     reading = pool.submit(self._read, room, *after[0])
                 yield from repeat(fed, times)
+                del fed
 
     def _read(self, room: Room, round_: Round, places: Mapping[int, int]) -> Read:
         """What must come from the disk; the GPU, if any, is left to the thread that trains."""

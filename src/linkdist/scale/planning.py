@@ -19,6 +19,9 @@ EDGES = 16
 """Bytes of these that are a link's two edges."""
 
 HELD_PARTS, HELD_BUCKETS = 3, 2
+COPIES = {"float16": 1, "float32": 1, "csr": 3}
+"""How often a part lies in memory, by the kind of its features: CSR matrices are put below each
+other for a round, and what that takes beside the matrices is about as much again (measured)."""
 
 FINE = 64
 """Links that an average bucket must have."""

@@ -36,6 +36,7 @@ from linkdist.scale.manifest import (
     feature_files,
     part_file,
 )
+from linkdist.scale.planning import COPIES
 
 _checked: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -135,7 +136,8 @@ build' or 'linkdist store synth' made.
         """Bytes that each part takes in training: its features, and eight a label."""
         files, sizes = self.manifest.files, self.manifest.sizes
         return [
-            sum(files[name].size for name in feature_files(part, self.kind)) + 8 * n
+            COPIES[self.kind] * sum(files[name].size for name in feature_files(part, self.kind))
+            + 8 * n
             for part, n in enumerate(sizes)
         ]
 

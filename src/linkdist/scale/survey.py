@@ -26,8 +26,8 @@ from linkdist.workflow import Watcher
 
 MOST = 10_000
 """How many nodes are held out at most."""
-AROUND = 100
-"""How many links of a held-out node a look takes in at most."""
+AROUND, NEAR = 100, 100_000
+"""How many links of a held-out node a look takes in at most, and of all of these together."""
 PART = 32
 """A node is known by one number: its part, and in the lowest bits its row."""
 
@@ -101,13 +101,14 @@ def survey_with(store: Store, nodes: IntArray, seed: int, watcher: Watcher | Non
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
     picked, taken, total = [], np.zeros(len(nodes), dtype=np.int64), store.P * (store.P + 1) // 2
+    around = min(AROUND, NEAR // max(1, len(nodes)))
     for done, (a, b) in enumerate(buckets(store.P), 1):
         links = store.links(a, b)
         near = _some(len(links), store.m, [seed, a, b])
         for part, end in zip((a, b), links.T, strict=True):
             known = _known(store.labels(part), held[part], first[part])
             found = known[end]
-            near[_wanted(found, taken)] = True
+            near[_wanted(found, taken, around)] = True
             of_ends += 2 * _classes(found, store.C)
         if a == b:
             of_nodes += _classes(known, store.C)
@@ -134,13 +135,13 @@ def _classes(y: npt.NDArray[Any], C: int) -> IntArray:
     return np.bincount(y[y >= 0], minlength=C)
 
 
-def _wanted(found: npt.NDArray[np.int32], taken: IntArray) -> IntArray:
+def _wanted(found: npt.NDArray[np.int32], taken: IntArray, around: int) -> IntArray:
     """Which ends are held-out nodes that have not enough links yet; counts them."""
     hits = np.flatnonzero(found < UNKNOWN)
     place = UNKNOWN - 1 - found[hits].astype(np.int64)
     order = np.argsort(place, kind="stable")
     hits, place = hits[order], place[order]
-    wanted: IntArray = hits[taken[place] + _rank(place) < AROUND]
+    wanted: IntArray = hits[taken[place] + _rank(place) < around]
     taken += np.bincount(place, minlength=len(taken))
     return wanted
 

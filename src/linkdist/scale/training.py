@@ -36,6 +36,8 @@ STEPS = 2000
 """Steps that an epoch shall have at least where a GPU takes larger batches."""
 LARGE = 65_536
 """Edges from which a batch keeps a GPU as busy as it can be (measured on an H200)."""
+LOOKS = 40
+"""Looks an epoch at most: where rounds are many and short, one after each would take longer."""
 SAVED = 60.0
 """Seconds after which the state is kept at a round's end, though the epoch is not over."""
 
@@ -120,7 +122,8 @@ def train_rounds(
     Returns
     -------
     Kept
-        The stage, with the weights of each replica's best look in place, one after every round.
+        The stage, with the weights of each replica's best look in place; it is looked at after
+        every round, or `LOOKS` times an epoch.
     """
     R = len(seeds)
     network = ForkedMLP(store.d, store.C, seeds).to(device)
@@ -145,12 +148,14 @@ def train_rounds(
             )  # fmt: skip
             for _ in loop.epoch(before + crew.rank):
                 pass
+            del fed, seen, loss, loop  # before the next ones are put together
             if crew.rank:
                 continue
             done = min(before + crew.size, total)
             ends = done // schedule.epoch > before // schedule.epoch
             # Not at an epoch's end alone: its last rounds see the labels of few parts.
-            stage.look()
+            if done * LOOKS // schedule.epoch > before * LOOKS // schedule.epoch:
+                stage.look()
             keep = ends or time.monotonic() - kept_at >= saved
             state = {**stage.state(), **stage.history.state()} if keep else None
             kept_at = time.monotonic() if keep else kept_at
