@@ -142,3 +142,18 @@ def test_what_is_for_stores_alone_is_told(option, command):
     code, _, said = command("train", "digits", option, "2")
     assert code == 2
     assert f"for training on a --store; found {option}." in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--address", "auto"], "for --workers; say how many."),
+        (["--checkpoints", "state"], "for --workers; say how many."),
+        (["--setting", "inductive", "--strict", "--id", "x"], "Found --id, --strict, --setting."),
+        (["digits"], "Found a named graph."),
+    ],
+)
+def test_what_a_store_does_not_take_is_told(given, told, store, command, tmp_path):
+    code, _, said = command("train", "--store", store.directory, "--out", tmp_path / "m", *given)
+    assert code == 2
+    assert told in " ".join(said.split())

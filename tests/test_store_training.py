@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -10,13 +12,15 @@ import pyarrow.fs
 import pytest
 import torch
 
+from linkdist import checkpoints
 from linkdist.checkpoints import Checkpoint, SharedCheckpoint
 from linkdist.coefficients import Tally, coefficients
 from linkdist.errors import OptionError
 from linkdist.graph import UNKNOWN, Graph
 from linkdist.inputs import make_inputs
 from linkdist.network import ForkedMLP
-from linkdist.scale import feeding, training
+from linkdist.scale import feeding, learning, training
+from linkdist.scale import survey as survey_module
 from linkdist.scale.feeding import Feed
 from linkdist.scale.learning import check_method, train_store
 from linkdist.scale.manifest import buckets
@@ -254,10 +258,48 @@ def test_a_place_that_nobody_knows_is_told():
 
 def test_a_place_that_takes_nothing_is_told_before_training(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OptionError, match=r"cannot be kept at .*/file/state: .* Name a folder"):
+    with pytest.raises(OptionError, match=r"cannot be kept at .*/file/state: .* Name a new file"):
         SharedCheckpoint(str(tmp_path / "file" / "state"), "this").check()
     SharedCheckpoint(str(tmp_path / "state"), "this").check()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.EROFS, "you may write to"), (errno.ENOSPC, "Make room")]
+)
+def test_a_model_that_cannot_be_written_is_told_before_training(
+    number, told, in_parts, tmp_path, monkeypatch
+):
+    def refuse(**_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(checkpoints, "TemporaryFile", refuse)
+    monkeypatch.setattr(learning, "survey", None)
+    with pytest.raises(OptionError, match=f"cannot be written: .*{told}"):
+        train_store(in_parts.directory, tmp_path / "model", Options(method="colinkdist"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "it is a folder"),
+        (b"precious", "it is a file of something else"),
+        (b"\x02" + bytes(7) + b"{}", "it is a file of something else"),
+        (b"\x16" + bytes(7) + b'{"__metadata__": null}', "it is a file of something else"),
+    ],
+)
+def test_what_is_not_ours_is_not_taken_for_a_checkpoint(content, told, tmp_path):
+    place = tmp_path / "precious"
+    place.mkdir() if content is None else place.write_bytes(content)
+    with pytest.raises(OptionError, match=told):
+        SharedCheckpoint(str(place), "this").check()
+    assert place.is_dir() if content is None else place.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_the_state_of_another_training_may_be_replaced(tmp_path):
+    SharedCheckpoint(str(tmp_path / "state"), "that").save(1, {"weight": torch.ones(2)})
+    SharedCheckpoint(str(tmp_path / "state"), "this").check()
 
 
 def test_state_in_an_object_store(in_parts):
@@ -267,7 +309,7 @@ def test_state_in_an_object_store(in_parts):
     at = "endpoint_override={}:{}&scheme=http&region=us-east-1".format(*server.get_host_and_port())
     uri = f"s3://a-key:a-secret@bucket/trainings/first?{at}"
     try:
-        with pytest.raises(OptionError, match=r"kept at s3://bucket/tr.* Name a folder") as told:
+        with pytest.raises(OptionError, match=r"kept at s3://bucket/tr.* Name a new file") as told:
             SharedCheckpoint(uri, "this").check()
         assert "a-secret" not in str(told.value)
         files, _ = pa.fs.FileSystem.from_uri(uri + "&allow_bucket_creation=true")
@@ -296,6 +338,24 @@ def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
     assert course.done == 10
     whole = weights(trained(in_parts, found, schedule))
     assert same(weights(trained(in_parts, found, schedule, course)), whole)
+
+
+@pytest.mark.parametrize("looks", [1, 4, 10, 40])
+def test_looks_of_an_epoch_are_bounded(in_parts, looks, monkeypatch):
+    monkeypatch.setattr(training, "LOOKS", looks)
+    found = survey(in_parts, share=0.1, seed=0)
+    stage = trained(in_parts, found, Schedule.of(in_parts, 2, whole=False))
+    assert len(stage.history.curve("features")) == 2 * min(looks, 10)
+
+
+def test_a_sample_has_a_bounded_number_of_links(in_parts, monkeypatch):
+    monkeypatch.setattr(survey_module, "NEAR", 300)
+    monkeypatch.setattr(survey_module, "LIMIT", 0)
+    found = survey(in_parts, share=0.1, seed=0)
+    held = found.split.validation
+    assert len(found.sample.links) <= 300
+    ends = np.bincount(found.sample.links.ravel(), minlength=found.sample.n)[held]
+    assert ends.min() >= 1
 
 
 def test_in_parts_it_learns_what_it_learns_as_a_whole(in_parts, tmp_path):
@@ -334,13 +394,34 @@ class Killed(Watcher):
         self.stages = [*getattr(self, "stages", []), name]
 
 
+class Told(Watcher):
+    """Remembers what was said."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize("memory", [10**9, 500_000])
+def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
+    options, told = Options(method="colinkdist", epochs=2), Told()
+    with pytest.raises(KeyboardInterrupt):
+        train_store(in_parts.directory, tmp_path / "model", options, memory, watcher=Killed())
+    train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, watcher=told)
+    assert not told.notes
+
+
 @pytest.mark.parametrize(("first", "then"), [(10**9, 500_000), (500_000, 10**9)])
 def test_a_position_of_another_order_of_rounds_is_passed_over(in_parts, tmp_path, first, then):
     options, out = Options(method="colinkdist", epochs=2), tmp_path / "model"
     with pytest.raises(KeyboardInterrupt):
         train_store(in_parts.directory, out, options, first, watcher=Killed())
     assert (tmp_path / ".model.training").exists()
-    resumed = train_store(in_parts.directory, out, options, then, resume=True)
+    told = Told()
+    resumed = train_store(in_parts.directory, out, options, then, resume=True, watcher=told)
+    assert "begins anew" in told.notes[0]
     anew = train_store(in_parts.directory, tmp_path / "anew", options, then)
     assert same(weights(resumed.model), weights(anew.model))
 

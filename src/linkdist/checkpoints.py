@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -22,8 +23,10 @@ import safetensors.torch
 from torch import Tensor
 
 from linkdist.errors import OptionError
-from linkdist.files import replace_bytes, sweep_aside
+from linkdist.files import replace_bytes, sweep_aside, unwritable
 
+HEADER = 1 << 24
+"""Bytes that a file's account of itself has at most."""
 FORMAT = "3"
 """Of the file: one of another is passed over, and training begins anew."""
 
@@ -101,9 +104,10 @@ def checkpoint_beside(out: Path, training: str) -> Checkpoint:
     target = out.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=target.parent):  # else it is found out after an epoch
+            pass
     except OSError as error:
-        advice = "Name a directory in a folder that you may write to."
-        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
+        raise unwritable(target, error) from error
     return Checkpoint(target.parent / f".{target.name}.training", training)
 
 
@@ -135,6 +139,11 @@ class SharedCheckpoint:
         """Refuse a place where nothing can be kept, before a training has taken its time."""
         files, path = self._files()
         try:
+            there = files.get_file_info(path).type
+            if there == pa.fs.FileType.Directory:
+                raise self._problem("it is a folder")
+            if there == pa.fs.FileType.File and self._about() is None:
+                raise self._problem("it is a file of something else")
             with files.open_output_stream(f"{path}.aside") as stream:
                 stream.write(b"a trial")
             files.delete_file(f"{path}.aside")
@@ -151,16 +160,27 @@ class SharedCheckpoint:
     def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
         files, path = self._files()
+        about = self._about()
+        if about is None or (about["training"], about["format"]) != (self.training, FORMAT):
+            return None
         try:
             with files.open_input_file(path) as stream:
                 content = stream.read()
-            size = int.from_bytes(content[:8], "little")
-            about = json.loads(content[8 : 8 + size])["__metadata__"]
-            if (about["training"], about["format"]) != (self.training, FORMAT):
-                return None
             return int(about["epochs"]), safetensors.torch.load(content)
-        except (FileNotFoundError, ValueError, LookupError, safetensors.SafetensorError):
+        except (FileNotFoundError, ValueError, safetensors.SafetensorError):
             return None
+
+    def _about(self) -> Mapping[str, str] | None:
+        """What a file there says of itself, where it is the state of a training."""
+        files, path = self._files()
+        try:
+            with files.open_input_file(path) as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                about = json.loads(stream.read(min(size, HEADER)))["__metadata__"]
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            return None
+        known = isinstance(about, dict) and about.keys() >= {"training", "format", "epochs"}
+        return about if known else None
 
     def remove(self) -> None:
         """Forget the state, once the training is through."""
@@ -178,11 +198,11 @@ class SharedCheckpoint:
             raise self._problem(error) from error
         return files, path
 
-    def _problem(self, error: Exception) -> OptionError:
+    def _problem(self, found: Exception | str) -> OptionError:
         place = re.sub("//[^/@]*@", "//", self.place)  # a key and its secret may stand there
         return OptionError(
-            f"checkpoints cannot be kept at {place}: {error}. Name a folder that all workers see, "
-            "or an address such as s3://bucket/training."
+            f"checkpoints cannot be kept at {place}: {found}. Name a new file in a folder that all "
+            "workers see, or an address such as s3://bucket/training."
         )
 
 

@@ -110,6 +110,8 @@ EdgeFile = Annotated[
 ]
 ModelDir = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")]
 
+SETTING, PROTOCOL = "transductive", "paper"
+
 Address = Annotated[
     str | None,
     typer.Option(help="Of a Ray cluster, for --workers; auto: the one that runs here."),
@@ -150,14 +152,14 @@ def train(
             "not those of validation and test nodes; full-supervised: 60 % of the labels; "
             "production, of the protocol glnn: not a fifth of the test nodes."
         ),
-    ] = "transductive",
+    ] = SETTING,
     protocol: Annotated[
         str,
         typer.Option(
             help="For a named graph. paper: LinkDist's splits; glnn: GLNN's, on the largest "
             "component, with 30 validation nodes a class and the rest for testing."
         ),
-    ] = "paper",
+    ] = PROTOCOL,
     seed: Seed = 0,
     replicas: Annotated[
         int, typer.Option(help="Train this many at once, on seeds seed, seed + 1, ...")
@@ -203,11 +205,21 @@ def train(
     _check_json(json_file)
     options = Options(method, replicas, epochs, held_out, seed, device)
     if store is not None:
-        if out is None or name or nodes or edges:
+        elsewhere = {
+            "a named graph": name, "--nodes": nodes, "--edges": edges, "--id": id, "--label": label,
+            "--features": features, "--kinds": kinds, "--source": source, "--target": target,
+            "--strict": strict, "--data": data, "--setting": setting != SETTING,
+            "--protocol": protocol != PROTOCOL,
+        }  # fmt: skip
+        surplus = [option for option, value in elsewhere.items() if value]
+        if out is None or surplus:
             raise OptionError(
-                "training on a --store needs --out, and takes no named graph and no tables: it has "
-                "both in it."
+                "training on a --store needs --out, and takes no named graph, no tables and "
+                "nothing about them: it has all that in it. Found "
+                f"{', '.join(surplus) or 'no --out'}."
             )
+        if workers is None and (address or checkpoints):
+            raise OptionError("--address and --checkpoints are for --workers; say how many.")
         which = (store, out, options, None if memory is None else parse_memory(memory))
         with Stages() as stages:
             if workers is None:

@@ -121,6 +121,10 @@ class Stages(_Live, workflow.Watcher):
         """Say what became of the links."""
         self._say(str(report))
 
+    def note(self, text: str) -> None:
+        """Say it."""
+        self._say(text)
+
 
 class Bars(_Live, Watcher):
     """A bar for the trainings, where there are several, and one for the epochs."""

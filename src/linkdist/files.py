@@ -7,6 +7,7 @@ or the new one, never half of either. What a kill leaves aside, `sweep` takes aw
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from contextlib import suppress
@@ -67,11 +68,23 @@ def replace_bytes(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError as error:
-        advice = "Name a folder that is there and that you may write to."
-        raise OptionError(f"{path} cannot be written: {error.strerror}. {advice}") from error
+        raise unwritable(path, error) from error
     finally:
         with suppress(OSError):  # not there: renamed by now, or never made
             aside.unlink()
+
+
+def unwritable(path: Path, error: OSError) -> OptionError:
+    """What to say of a file that cannot be written.
+
+    Examples
+    --------
+    >>> print(unwritable(Path("notes.md"), OSError(errno.ENOSPC, "No space left on device")))
+    notes.md cannot be written: No space left on device. Make room.
+    """
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "Make room." if full else "Name a folder that is there and that you may write to."
+    return OptionError(f"{path} cannot be written: {error.strerror}. {advice}")
 
 
 def sweep_aside(path: Path) -> None:

@@ -63,6 +63,9 @@ class Watcher:
     def links(self, report: LinkReport) -> None:
         """What became of the rows of the link table."""
 
+    def note(self, text: str) -> None:
+        """Something that is worth a line."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -143,6 +146,11 @@ def train(
     checkpoint = _checkpoint(out, graph, options)
     if not resume:
         checkpoint.remove()
+    elif checkpoint.load() is None:
+        watcher.note(
+            "There is no state of this very training to go on from: it must have the same data and "
+            "options. It begins anew."
+        )
     watcher.stage("training")
     result = fit(
         graph,

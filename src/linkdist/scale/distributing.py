@@ -26,7 +26,7 @@ from linkdist.checkpoints import SharedCheckpoint, checkpoint_beside
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
-from linkdist.scale.learning import check_method, digest_of, room_on, saved_model
+from linkdist.scale.learning import ANEW, check_method, digest_of, room_on, saved_model
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
@@ -105,12 +105,14 @@ def train_by_workers(
     if not resume:
         checkpoint.remove()
         shutil.rmtree(_folder(target), ignore_errors=True)
-    watcher.stage("looking through the links")
-    found = found or survey(store, options.held_out, options.seed, watcher)
-    epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
-    watcher.stage("starting the workers")
+    elif checkpoint.load() is None:
+        watcher.note(ANEW)
     with joined(workers, address) as ray:
-        log = ray.remote(num_cpus=0)(Log).remote(str(target) + ".log")
+        watcher.stage("looking through the links")
+        found = found or survey(store, options.held_out, options.seed, watcher)
+        epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
+        watcher.stage("starting the workers")
+        log = _log_here(ray, str(target) + ".log")
         config = {
             "store": str(store.directory), "out": str(target), "options": options,
             "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
@@ -227,6 +229,14 @@ def _host() -> str:
     return socket.gethostname()
 
 
+def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
+    """The log, on the machine of the command: that one is there for as long as the training."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(Log).remote(path)
+
+
 class Log:
     """An actor that writes down what happens, and knows how far the workers are."""
 
@@ -272,7 +282,10 @@ def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: A
     def look() -> None:
         begun = False
         while not over.wait(TOLD):
-            done, total = ray.get(log.how_far.remote())
+            try:
+                done, total = ray.get(log.how_far.remote())
+            except ray.exceptions.RayError:
+                continue  # whoever trains will tell
             if total and not begun:
                 watcher.stage("training")
                 begun = True

@@ -31,6 +31,12 @@ METHOD = "colinkdist"
 """The method where none is named: SelfLinkDist wants all nodes at once."""
 
 
+ANEW = (
+    "There is no state of this very training to go on from: it must have the same store, options, "
+    "--memory and kind of --workers. It begins anew."
+)
+
+
 def train_store(
     directory: Path,
     out: Path,
@@ -73,6 +79,9 @@ def train_store(
     checkpoint = checkpoint_beside(out, digest_of(store, options, order))
     if not resume:
         checkpoint.remove()
+    course = Course(checkpoint, watcher.progress)
+    if resume and not course.done:
+        watcher.note(ANEW)
     started = time.perf_counter()
     watcher.stage("looking through the links")
     found = survey(store, options.held_out, options.seed, watcher)
@@ -83,7 +92,7 @@ def train_store(
         found,
         Schedule.of(store, epochs, whole),
         range(options.seed, options.seed + options.replicas),
-        Course(checkpoint, watcher.progress),
+        course,
         method=options.method,
         device=device,
         batch=batch_for(store, device),
