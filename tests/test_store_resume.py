@@ -9,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -170,58 +172,64 @@ def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undistur
     assert tree(out) == undisturbed
 
 
+class Full:
+    """A file on a disk that has room for so many writes."""
+
+    def __init__(self, file, left):
+        self.file, self.left = file, left
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, content):
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.file.write(content)
+
+
+@contextmanager
+def full_disk(file, writes=0):
+    """Let the disk be full when a file is written to, or once it was so many times."""
+    real, left = Path.open, [writes]
+    folder, _, name = f"store.building/{file}".rpartition("/")
+
+    def open_(path, mode="r", *args, **options):
+        opened = real(path, mode, *args, **options)
+        asked = str(path.parent).endswith(folder) and name in path.name and "r" not in mode
+        return Full(opened, left) if asked else opened
+
+    with mock.patch.object(Path, "open", open_), pytest.raises(StoreError) as found:
+        yield
+    text = str(found.value)
+    assert f"store.building/{file} cannot be written: No space left on device." in text
+    assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
+    assert "Make room and give the same command again: it goes on where it was." in text
+
+
 @pytest.mark.parametrize(
     ("file", "writes"),
     [
         ("journal.json", 2),
         ("parts/0002.labels.npy", 1),
         ("work/runs.index", 0),
+        ("work/0001.seen", 0),
+        ("work/0001.seen", 1),
         ("parts/0001.ids.arrow", 1),
         ("links/0000-0001.npy", 0),
         ("manifest.json", 0),
     ],
 )
-def test_a_full_disk_says_what_is_needed_and_goes_on(
-    papers, tmp_path, monkeypatch, undisturbed, file, writes
-):
-    """The disk is full when a file is written to, or once it was so many times."""
-    out, real, left = tmp_path / "store", Path.open, [writes]
-    folder, _, name = f"store.building/{file}".rpartition("/")
-
-    class Full:
-        """A file on a disk that has no room left."""
-
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            self.file.close()
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
-        def write(self, content):
-            left[0] -= 1
-            if left[0] < 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return self.file.write(content)
-
-    def open_(path, mode="r", *args, **options):
-        file = real(path, mode, *args, **options)
-        asked = str(path.parent).endswith(folder) and name in path.name and "r" not in mode
-        return Full(file) if asked else file
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", open_)
-        with pytest.raises(StoreError) as found:
-            build_papers(papers, out)
-    text = str(found.value)
-    assert f"store.building/{file} cannot be written: No space left on device." in text
-    assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
-    assert "Make room and give the same command again: it goes on where it was." in text
+def test_a_full_disk_says_what_is_needed_and_goes_on(papers, tmp_path, undisturbed, file, writes):
+    out = tmp_path / "store"
+    with full_disk(file, writes):
+        build_papers(papers, out)
     build_papers(papers, out)
     assert tree(out) == undisturbed
 
@@ -250,6 +258,18 @@ def test_a_killed_synth_ends_with_the_same_bytes(tmp_path, monkeypatch):
                     assert (tmp_path / "store.building").exists()
             calls += 1
     assert calls > 3
+    assert tree(tmp_path / "store") == tree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("file", "writes"), [("work/0001.seen", 0), ("work/0001.seen", 2), ("links/0001-0001.npy", 1)]
+)
+def test_a_synth_on_a_full_disk_goes_on(tmp_path, file, writes):
+    with small():
+        synth(tmp_path / "whole", PLANTED, parts=3)
+        with full_disk(file, writes):
+            synth(tmp_path / "store", PLANTED, parts=3)
+        synth(tmp_path / "store", PLANTED, parts=3)
     assert tree(tmp_path / "store") == tree(tmp_path / "whole")
 
 

@@ -113,7 +113,7 @@ def resolve(
     for name in ("resolved", "kept", "unknown", "duplicates", "loops", "alone"):
         tally.setdefault(name, 0)
     runs, known = _Runs(journal, P), Known(journal.folder)
-    seen = Seen(journal.folder / WORK, sizes)
+    seen = Seen(journal, sizes)
     since = 0
     order = sorted(buckets(P), key=lambda pair: (pair[0] == pair[1], pair))
     for done, (a, b) in enumerate(order, start=1):
