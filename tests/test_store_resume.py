@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from unittest import mock
 
 import pytest
 
-from linkdist.errors import StoreError
-from linkdist.scale import building, resolving
+from linkdist.errors import OptionError, StoreError
+from linkdist.files import ASIDE
+from linkdist.scale import building, planning, resolving
 from linkdist.scale.building import build
 from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.store import Store
@@ -170,6 +172,55 @@ def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undistur
         os.truncate(folder / "parts/0001.labels.npy", 130)
     build_papers(papers, out)
     assert tree(out) == undisturbed
+
+
+LEFT = [f".{name}.json.{'0f' * 16}" for name in ("journal", "manifest")]
+
+
+def test_what_a_kill_left_of_a_file_is_swept(papers, tmp_path, undisturbed):
+    """A journal or manifest that was being written is in nobody's way, and no store has it."""
+    out, folder = tmp_path / "store", tmp_path / "store.building"
+    with pytest.raises(KilledError):
+        build_papers(papers, out, watcher=AtStage("taking digests"))
+    for name in LEFT:
+        (folder / name).write_text("half a file")
+    build_papers(papers, out)
+    assert tree(out) == undisturbed
+    for name in LEFT:  # as earlier versions left it in a store
+        (out / name).write_text("half a file")
+    build_papers(papers, out, overwrite=True)
+    assert tree(out) == undisturbed
+    (out / f".notes.md.{'0f' * 16}").write_text("not of a store")
+    with pytest.raises(OptionError, match="only an empty directory or a store is replaced"):
+        build_papers(papers, out, overwrite=True)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_store_killed_at_any_fsync_is_that_of_an_undisturbed_one(papers, tmp_path, made):
+    """A copy of the files as they are at an fsync is what a kill there leaves."""
+
+    def work(out):
+        if made:
+            synth(out, Planted(200, 900, features=2, classes=2), parts=2)
+        else:
+            build(papers_tables(papers), out, parts=2)
+
+    whole, left = tmp_path / "whole", []
+
+    def fsync(_):
+        if not whole.exists():  # else it has its name by now
+            left.append(tmp_path / f"{len(left)}.building")
+            shutil.copytree(tmp_path / "whole.building", left[-1])
+
+    with mock.patch.object(planning, "FINE", 0), mock.patch("os.fsync", fsync):
+        work(whole)
+    aside = [path for folder in left for path in folder.iterdir() if ASIDE.fullmatch(path.name)]
+    assert {path.name.split(".")[1] for path in aside} == {"journal", "manifest"}
+    for folder in left:
+        with small():
+            work(folder.with_suffix(""))
+        assert tree(folder.with_suffix("")) == tree(whole), folder.name
+        assert not folder.exists()
 
 
 class Full:

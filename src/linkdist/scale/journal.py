@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from linkdist.directories import move_into_place
 from linkdist.errors import OptionError, StoreError, TableError
-from linkdist.files import replace_text
+from linkdist.files import ASIDE, replace_text, sweep
 from linkdist.header import some
 from linkdist.scale.arrays import as_bytes, npy_header
 from linkdist.scale.manifest import JOURNAL, MANIFEST, File, Manifest
@@ -206,6 +206,7 @@ def open_journal(
         advice = "Name a directory in a folder that you may write to."
         raise OptionError(f"{folder} cannot be made: {error.strerror}. {advice}") from error
     with _alone(folder):
+        sweep(folder)
         plain = json.loads(json.dumps(asked))
         state = _left(folder)
         if state is None or state.pop("asked", None) != plain:
@@ -230,7 +231,7 @@ def check_target(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise OptionError(f"{target} is a file; a store is a directory. Name another.")
     try:
-        names = {path.name for path in target.iterdir()} if target.exists() else set()
+        names = _names(target) if target.exists() else set()
     except OSError as error:
         raise OptionError(f"{target} cannot be read: {error.strerror}. Name another.") from error
     foreign = sorted(names - NAMES)
@@ -249,17 +250,23 @@ def check_target(target: Path, overwrite: bool) -> None:
 def _check_ours(folder: Path) -> None:
     """Refuse to build in a directory that was not begun by a build."""
     try:
-        names = {path.name for path in folder.iterdir()}
+        foreign = sorted(_names(folder) - NAMES)
     except FileNotFoundError:
         return
     except OSError as error:
         raise OptionError(f"{folder} cannot be read: {error.strerror}. Name another.") from error
-    foreign = sorted(name for name in names - NAMES if not name.startswith(f".{JOURNAL}."))
     if foreign:
         raise OptionError(
             f"{folder} holds {some(foreign)}, so it is not a store that is being built. Name "
             "another directory, or take it away."
         )
+
+
+def _names(folder: Path) -> set[str]:
+    """What a folder holds, but for what a kill left of a file that was being written."""
+    names = {path.name for path in folder.iterdir()}
+    ours = (f".{MANIFEST}.", f".{JOURNAL}.")
+    return {name for name in names if not (name.startswith(ours) and ASIDE.fullmatch(name))}
 
 
 @contextmanager
