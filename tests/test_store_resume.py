@@ -16,7 +16,8 @@ from unittest import mock
 
 import pytest
 
-from linkdist.errors import OptionError, StoreError
+from linkdist import tables
+from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.files import ASIDE
 from linkdist.scale import building, planning, resolving
 from linkdist.scale.building import build
@@ -283,6 +284,47 @@ def test_a_full_disk_says_what_is_needed_and_goes_on(papers, tmp_path, undisturb
         build_papers(papers, out)
     build_papers(papers, out)
     assert tree(out) == undisturbed
+
+
+@contextmanager
+def unreadable_links(rows):
+    """Let the system fail to read a link table after so many rows."""
+    real = tables._Csv._read
+
+    def read(self, columns, size):
+        for batch in real(self, columns, size):
+            if self.path.name == "links.csv" and len(columns) == 2:
+                yield batch.slice(0, rows)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            yield batch
+
+    with mock.patch.object(tables._Csv, "_read", read):
+        yield
+
+
+def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path, fine, undisturbed):
+    out, again = tmp_path / "store", AtStage(None)
+    with unreadable_links(1000), pytest.raises(TableError, match="give the same command again"):
+        build_papers(papers, out)
+    journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
+    assert journal["read"] == 1000
+    build_papers(papers, out, watcher=again)
+    assert again.seen[:2] == ["sorting ids", "reading links"]
+    assert tree(out) == undisturbed
+
+
+@pytest.mark.parametrize("asked", [("store", "build"), ("train",)])
+def test_a_table_that_cannot_be_read_ends_a_command_with_a_sentence(
+    command, papers, tmp_path, asked
+):
+    with unreadable_links(1000):
+        code, out, err = command(
+            *(*asked, "--nodes", papers / "nodes.csv", "--edges", papers / "links.csv"),
+            *("--id", "paper", "--label", "field", "--out", tmp_path / "out"),
+        )
+    assert (code, out) == (2, "")
+    assert "links.csv cannot be read: Input/output error. Name " in " ".join(err.split())
+    assert "Traceback" not in err
 
 
 def test_two_builds_of_one_store_do_not_mix(papers, tmp_path):

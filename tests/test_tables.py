@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -115,6 +118,44 @@ def test_a_file_that_is_not_there_or_a_folder_is_told_of(tmp_path):
         open_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match="cannot be read: Is a directory"):
         open_table(tmp_path)
+
+
+UNREAD = OSError(errno.EIO, "Error reading bytes from file. Detail: [errno 5] Input/output error")
+"""What Arrow raises when the system cannot read a file."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read")
+def test_an_error_of_the_system_has_its_number_from_arrow():
+    with pa.OSFile("/proc/self/mem") as file, pytest.raises(OSError, match="5") as caught:
+        file.read(1)
+    assert (type(caught.value), caught.value.args) == (OSError, UNREAD.args)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "step"),
+    [
+        ("t.csv", Path, "open"),
+        ("t.csv", pyarrow.csv, "open_csv"),
+        ("t.csv", module._Csv, "_read"),
+        ("t.parquet", Path, "open"),
+        ("t.parquet", pyarrow.parquet, "ParquetFile"),
+        ("t.parquet", pyarrow.parquet.ParquetFile, "iter_batches"),
+    ],
+)
+def test_a_file_that_the_system_cannot_read_is_not_broken(tmp_path, monkeypatch, name, owner, step):
+    path = write(tmp_path / name, {"a": [1]} if name == "t.parquet" else "a\n1\n")
+
+    def fail(*_, **__):
+        raise UNREAD
+
+    monkeypatch.setattr(owner, step, fail)
+    with pytest.raises(TableError) as caught:
+        list(open_table(path).batches())
+    assert str(caught.value) == (
+        f"{path} cannot be read: Input/output error. Name a Parquet or CSV file that is there; if "
+        "it is, give the same command again."
+    )
+    assert caught.value.__cause__ is UNREAD
 
 
 def test_all_broken_rows_are_told_of(csv):

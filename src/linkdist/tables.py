@@ -5,6 +5,8 @@ A file may be longer than memory. Its kind comes from its content, and its name 
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -68,7 +70,7 @@ class Table(ABC):
         Raises
         ------
         TableError
-            Where the file is broken.
+            Where the file is broken, or the system cannot read it.
         """
         asked = list(self.schema.names if columns is None else columns)
         problems = Problems()
@@ -183,10 +185,10 @@ class _Csv(Table):
 
     def __init__(self, path: Path, as_text: Collection[str]) -> None:
         self.path = path
-        with path.open("rb") as file:
+        self.schema = pa.schema([])
+        with _told(self), path.open("rb") as file:
             header = file.readline(BLOCK)
         self._delimiter = max(",;\t", key=header.decode(errors="replace").count)
-        self.schema = pa.schema([])
         with _told(self), self._open(dict.fromkeys(as_text, pa.string()), None, []) as reader:
             fields = [
                 field.with_type(pa.string()) if pa.types.is_null(field.type) else field
@@ -232,8 +234,7 @@ def _content(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except OSError as error:
-        advice = "Name a Parquet or CSV file that is there."
-        raise TableError(f"{path} cannot be read: {error.strerror}. {advice}") from error
+        raise TableError(f"{path} {_unread(error)}") from error
     if not start.strip():
         raise TableError(f"{path} is empty. A table has a header and rows.")
     if start.startswith(MAGIC):
@@ -247,7 +248,17 @@ def _told(table: Table) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{table.path} {_reason(table, str(error))}") from error
+        # Arrow raises OSErrors for broken content, too; those of the system have a number.
+        if isinstance(error, OSError) and error.errno:
+            reason = _unread(error)
+        else:
+            reason = _reason(table, str(error))
+        raise TableError(f"{table.path} {reason}") from error
+
+
+def _unread(error: OSError) -> str:
+    advice = "Name a Parquet or CSV file that is there; if it is, give the same command again."
+    return f"cannot be read: {os.strerror(error.errno or errno.EIO)}. {advice}"
 
 
 def _reason(table: Table, text: str) -> str:

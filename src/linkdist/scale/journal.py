@@ -216,9 +216,11 @@ def open_journal(
             (folder / name).mkdir(exist_ok=True)
         try:
             yield Journal(target, folder, plain, state)
-        except (TableError, OptionError):  # other tables or options begin anew
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        except (TableError, OptionError) as error:
+            cause = error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno):
+                shutil.rmtree(folder, ignore_errors=True)  # other tables or options begin anew
+            raise  # else the system could not read a table, and may the next time
 
 
 def check_target(target: Path, overwrite: bool) -> None:
