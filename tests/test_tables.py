@@ -124,6 +124,24 @@ UNREAD = OSError(errno.EIO, "Error reading bytes from file. Detail: [errno 5] In
 """What Arrow raises when the system cannot read a file."""
 
 
+@pytest.mark.parametrize("kind", ["numbers", "vectors"])
+def test_a_long_row_group_is_not_held(tmp_path, kind):
+    """Oracle: what Arrow says that it holds, against the bytes of the one row group."""
+    flat = pa.array(np.arange(1 << 22, dtype=np.float64))
+    column = flat if kind == "numbers" else pa.FixedSizeListArray.from_arrays(flat, 64)
+    path, rows = tmp_path / "t.parquet", len(column)
+    options = {"row_group_size": rows, "use_dictionary": False, "compression": "none"}
+    pa.parquet.write_table(pa.table({"a": column}), path, **options)
+    total = flat.nbytes
+    del flat, column
+    before, most, read = pa.total_allocated_bytes(), 0, 0
+    for batch in open_table(path).batches(size=4096):
+        most = max(most, pa.total_allocated_bytes() - before)
+        read += len(batch)
+    assert read == rows
+    assert most < total / 4, f"{most / 1e6:.0f} MB of {total / 1e6:.0f}"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read")
 def test_an_error_of_the_system_has_its_number_from_arrow():
     with pa.OSFile("/proc/self/mem") as file, pytest.raises(OSError, match="5") as caught:

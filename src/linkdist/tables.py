@@ -32,6 +32,9 @@ BATCH = 4096
 BLOCK = 1 << 22
 """Bytes of CSV that are read at once, and the longest row; types are inferred from the first."""
 
+BUFFER = 1 << 20
+"""Bytes of a Parquet column that are read at once."""
+
 MISFIT = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): (.*)", re.DOTALL
 )
@@ -173,7 +176,9 @@ class _Parquet(Table):
         return pa.Table.from_batches(taken, self.schema)
 
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        with pyarrow.parquet.ParquetFile(self.path) as file:
+        # A buffer a column, nothing ahead: else Arrow holds all of a row group as it is stored.
+        buffered = pyarrow.parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
+        with buffered as file:
             # One row group at a time: asked for all, Arrow holds on to those it has read.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(size, row_groups=[group], columns=columns):
