@@ -335,6 +335,28 @@ def test_two_builds_of_one_store_do_not_mix(papers, tmp_path):
         build_papers(papers, tmp_path / "store")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+@pytest.mark.parametrize("before", ["os.open", "fcntl.flock"])
+def test_a_build_that_ends_while_another_begins_is_told_of(papers, tmp_path, undisturbed, before):
+    """The other build ends, and its folder takes the store's name, right before this one locks."""
+    out, others = tmp_path / "store", [build_papers]
+    module, _, name = before.partition(".")
+    real = getattr(sys.modules[module], name)
+
+    def late(what, *args, **options):
+        if others and (before == "fcntl.flock" or what == tmp_path / "store.building"):
+            others.pop()(papers, out)
+        return real(what, *args, **options)
+
+    again = "was building in .* until now. Give the same command again."
+    with mock.patch(before, late), pytest.raises(StoreError, match=again):
+        build_papers(papers, out)
+    assert tree(out) == undisturbed
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    with pytest.raises(OptionError, match="is a store already"):
+        build_papers(papers, out)
+
+
 # synth --------------------------------------------------------------------------------------------
 
 

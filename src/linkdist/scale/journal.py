@@ -279,7 +279,11 @@ def _alone(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    handle = os.open(folder, os.O_RDONLY)
+    ended = f"another process was building in {folder} until now. Give the same command again."
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise StoreError(ended) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -289,9 +293,18 @@ def _alone(folder: Path) -> Iterator[None]:
             ) from error
         except OSError:  # a file system without locks
             pass
+        if not _is_at(handle, folder):  # it was renamed or removed, and with it what is locked
+            raise StoreError(ended)
         yield
     finally:
         os.close(handle)
+
+
+def _is_at(handle: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _left(folder: Path) -> dict[str, Any] | None:
