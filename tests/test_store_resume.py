@@ -313,6 +313,27 @@ def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path,
     assert tree(out) == undisturbed
 
 
+@pytest.mark.parametrize(("first", "then"), [(2400, 5520), (5520, 2400), (2400, 1 << 20)])
+def test_with_parts_given_another_memory_goes_on(papers, tmp_path, undisturbed, first, then):
+    """Links are then read in batches of another length: 100, 230 or all."""
+    out, again = tmp_path / "store", AtStage(None)
+    few, more = ({"LEAST": size, "MOST": size} for size in (first, then))
+    with mock.patch.multiple(building, **few), unreadable_links(1000), pytest.raises(TableError):
+        build_papers(papers, out, memory=10**8)
+    with mock.patch.multiple(building, **more):
+        build_papers(papers, out, memory=10**9, watcher=again)
+    assert again.seen[:2] == ["sorting ids", "reading links"]
+    assert tree(out) == undisturbed
+
+
+def test_another_memory_begins_anew_where_parts_follow_from_it(papers, tmp_path):
+    out, again = tmp_path / "store", AtStage(None)
+    with pytest.raises(KilledError):
+        build(papers_tables(papers), out, memory=10**6, watcher=AtStage("reading links"))
+    assert build(papers_tables(papers), out, memory=10**9, watcher=again).P == 1
+    assert again.seen[0] == "surveying nodes"
+
+
 @pytest.mark.parametrize("asked", [("store", "build"), ("train",)])
 def test_a_table_that_cannot_be_read_ends_a_command_with_a_sentence(
     command, papers, tmp_path, asked

@@ -109,7 +109,9 @@ def build(
         check_parts(parts, links=1 << 62)  # their number alone; of links we know nothing yet
     watcher = watcher or Watcher()
     budget = max(LEAST, min(MOST, memory // 16))
-    asked = _asked(tables) | {"parts": parts, "memory": memory, "dtype": dtype}
+    # Of memory only the number of parts depends: where that is given, any memory goes on.
+    planned = {"parts": parts, "memory": memory if parts is None else None}
+    asked = _asked(tables) | planned | {"dtype": dtype}
     ends = link_ends(tables.edges, tables.source, tables.target)
     with open_journal(out, asked, overwrite) as journal:
         survey, layout = _plan(journal, tables, parts, memory, dtype, watcher)
