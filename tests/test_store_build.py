@@ -252,6 +252,20 @@ def test_too_many_parts_are_refused_with_the_most_that_are_possible(papers, tmp_
     assert "Give --parts 11 or fewer." in str(found.value)
 
 
+@pytest.mark.parametrize("parts", [None, 1, 3])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_empty_link_table_is_told_as_the_in_memory_way_tells_it(papers, tmp_path, ending, parts):
+    edges = write(tmp_path / f"links.{ending}", {"a": pa.array([], "int64"), "b": []})
+    tables = Tables(papers / "nodes.csv", edges, "paper", "field")
+    with pytest.raises(TableError) as expected:
+        read_links(edges, pa.array([1, 2]))
+    with pytest.raises(TableError) as found:
+        build(tables, tmp_path / "store", parts=parts)
+    assert str(found.value) == str(expected.value)
+    assert "the table has no rows; a graph needs links" in str(found.value)
+    assert list(tmp_path.iterdir()) == [edges]
+
+
 def test_too_little_memory_says_how_much_it_takes(papers, tmp_path):
     with pytest.raises(OptionError, match="is too little for 1200 nodes") as found:
         build(papers_tables(papers), tmp_path / "store", memory=10_000)

@@ -151,6 +151,13 @@ def test_a_newer_store_asks_for_a_newer_program(store):
     assert "pip install --upgrade linkdist" in text
 
 
+def test_an_older_store_is_to_be_built_again(store):
+    rewrite(store, version=VERSION - 1, program="0.1")
+    text = refused(store)
+    assert "a store of version 0, written by linkdist 0.1" in text
+    assert text.endswith("which reads version 1. Build it again.")
+
+
 def test_missing_and_cut_off_files_are_told_at_once(store):
     (store / "parts/0001.labels.npy").unlink()
     os.truncate(store / "links/0000-0002.npy", 200)

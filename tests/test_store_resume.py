@@ -6,15 +6,20 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from linkdist.errors import StoreError
-from linkdist.scale import building, resolving
+from linkdist import tables
+from linkdist.errors import OptionError, StoreError, TableError
+from linkdist.files import ASIDE
+from linkdist.scale import building, planning, resolving
 from linkdist.scale.building import build
 from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.store import Store
@@ -170,60 +175,177 @@ def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undistur
     assert tree(out) == undisturbed
 
 
+LEFT = [f".{name}.json.{'0f' * 16}" for name in ("journal", "manifest")]
+
+
+def test_what_a_kill_left_of_a_file_is_swept(papers, tmp_path, undisturbed):
+    """A journal or manifest that was being written is in nobody's way, and no store has it."""
+    out, folder = tmp_path / "store", tmp_path / "store.building"
+    with pytest.raises(KilledError):
+        build_papers(papers, out, watcher=AtStage("taking digests"))
+    for name in LEFT:
+        (folder / name).write_text("half a file")
+    build_papers(papers, out)
+    assert tree(out) == undisturbed
+    for name in LEFT:  # as earlier versions left it in a store
+        (out / name).write_text("half a file")
+    build_papers(papers, out, overwrite=True)
+    assert tree(out) == undisturbed
+    (out / f".notes.md.{'0f' * 16}").write_text("not of a store")
+    with pytest.raises(OptionError, match="only an empty directory or a store is replaced"):
+        build_papers(papers, out, overwrite=True)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_store_killed_at_any_fsync_is_that_of_an_undisturbed_one(papers, tmp_path, made):
+    """A copy of the files as they are at an fsync is what a kill there leaves."""
+
+    def work(out):
+        if made:
+            synth(out, Planted(200, 900, features=2, classes=2), parts=2)
+        else:
+            build(papers_tables(papers), out, parts=2)
+
+    whole, left = tmp_path / "whole", []
+
+    def fsync(_):
+        if not whole.exists():  # else it has its name by now
+            left.append(tmp_path / f"{len(left)}.building")
+            shutil.copytree(tmp_path / "whole.building", left[-1])
+
+    with mock.patch.object(planning, "FINE", 0), mock.patch("os.fsync", fsync):
+        work(whole)
+    aside = [path for folder in left for path in folder.iterdir() if ASIDE.fullmatch(path.name)]
+    assert {path.name.split(".")[1] for path in aside} == {"journal", "manifest"}
+    for folder in left:
+        with small():
+            work(folder.with_suffix(""))
+        assert tree(folder.with_suffix("")) == tree(whole), folder.name
+        assert not folder.exists()
+
+
+class Full:
+    """A file on a disk that has room for so many writes."""
+
+    def __init__(self, file, left):
+        self.file, self.left = file, left
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, content):
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.file.write(content)
+
+
+@contextmanager
+def full_disk(file, writes=0):
+    """Let the disk be full when a file is written to, or once it was so many times."""
+    real, left = Path.open, [writes]
+    folder, _, name = f"store.building/{file}".rpartition("/")
+
+    def open_(path, mode="r", *args, **options):
+        opened = real(path, mode, *args, **options)
+        asked = str(path.parent).endswith(folder) and name in path.name and "r" not in mode
+        return Full(opened, left) if asked else opened
+
+    with mock.patch.object(Path, "open", open_), pytest.raises(StoreError) as found:
+        yield
+    text = str(found.value)
+    assert f"store.building/{file} cannot be written: No space left on device." in text
+    assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
+    assert "Make room and give the same command again: it goes on where it was." in text
+
+
 @pytest.mark.parametrize(
     ("file", "writes"),
     [
         ("journal.json", 2),
         ("parts/0002.labels.npy", 1),
         ("work/runs.index", 0),
+        ("work/0001.seen", 0),
+        ("work/0001.seen", 1),
         ("parts/0001.ids.arrow", 1),
         ("links/0000-0001.npy", 0),
         ("manifest.json", 0),
     ],
 )
-def test_a_full_disk_says_what_is_needed_and_goes_on(
-    papers, tmp_path, monkeypatch, undisturbed, file, writes
-):
-    """The disk is full when a file is written to, or once it was so many times."""
-    out, real, left = tmp_path / "store", Path.open, [writes]
-    folder, _, name = f"store.building/{file}".rpartition("/")
-
-    class Full:
-        """A file on a disk that has no room left."""
-
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            self.file.close()
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
-        def write(self, content):
-            left[0] -= 1
-            if left[0] < 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return self.file.write(content)
-
-    def open_(path, mode="r", *args, **options):
-        file = real(path, mode, *args, **options)
-        asked = str(path.parent).endswith(folder) and name in path.name and "r" not in mode
-        return Full(file) if asked else file
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", open_)
-        with pytest.raises(StoreError) as found:
-            build_papers(papers, out)
-    text = str(found.value)
-    assert f"store.building/{file} cannot be written: No space left on device." in text
-    assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
-    assert "Make room and give the same command again: it goes on where it was." in text
+def test_a_full_disk_says_what_is_needed_and_goes_on(papers, tmp_path, undisturbed, file, writes):
+    out = tmp_path / "store"
+    with full_disk(file, writes):
+        build_papers(papers, out)
     build_papers(papers, out)
     assert tree(out) == undisturbed
+
+
+@contextmanager
+def unreadable_links(rows):
+    """Let the system fail to read a link table after so many rows."""
+    real = tables._Csv._read
+
+    def read(self, columns, size):
+        for batch in real(self, columns, size):
+            if self.path.name == "links.csv" and len(columns) == 2:
+                yield batch.slice(0, rows)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            yield batch
+
+    with mock.patch.object(tables._Csv, "_read", read):
+        yield
+
+
+def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path, fine, undisturbed):
+    out, again = tmp_path / "store", AtStage(None)
+    with unreadable_links(1000), pytest.raises(TableError, match="give the same command again"):
+        build_papers(papers, out)
+    journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
+    assert journal["read"] == 1000
+    build_papers(papers, out, watcher=again)
+    assert again.seen[:2] == ["sorting ids", "reading links"]
+    assert tree(out) == undisturbed
+
+
+@pytest.mark.parametrize(("first", "then"), [(2400, 5520), (5520, 2400), (2400, 1 << 20)])
+def test_with_parts_given_another_memory_goes_on(papers, tmp_path, undisturbed, first, then):
+    """Links are then read in batches of another length: 100, 230 or all."""
+    out, again = tmp_path / "store", AtStage(None)
+    few, more = ({"LEAST": size, "MOST": size} for size in (first, then))
+    with mock.patch.multiple(building, **few), unreadable_links(1000), pytest.raises(TableError):
+        build_papers(papers, out, memory=10**8)
+    with mock.patch.multiple(building, **more):
+        build_papers(papers, out, memory=10**9, watcher=again)
+    assert again.seen[:2] == ["sorting ids", "reading links"]
+    assert tree(out) == undisturbed
+
+
+def test_another_memory_begins_anew_where_parts_follow_from_it(papers, tmp_path):
+    out, again = tmp_path / "store", AtStage(None)
+    with pytest.raises(KilledError):
+        build(papers_tables(papers), out, memory=10**6, watcher=AtStage("reading links"))
+    assert build(papers_tables(papers), out, memory=10**9, watcher=again).P == 1
+    assert again.seen[0] == "surveying nodes"
+
+
+@pytest.mark.parametrize("asked", [("store", "build"), ("train",)])
+def test_a_table_that_cannot_be_read_ends_a_command_with_a_sentence(
+    command, papers, tmp_path, asked
+):
+    with unreadable_links(1000):
+        code, out, err = command(
+            *(*asked, "--nodes", papers / "nodes.csv", "--edges", papers / "links.csv"),
+            *("--id", "paper", "--label", "field", "--out", tmp_path / "out"),
+        )
+    assert (code, out) == (2, "")
+    assert "links.csv cannot be read: Input/output error. Name " in " ".join(err.split())
+    assert "Traceback" not in err
 
 
 def test_two_builds_of_one_store_do_not_mix(papers, tmp_path):
@@ -232,6 +354,28 @@ def test_two_builds_of_one_store_do_not_mix(papers, tmp_path):
         pytest.raises(StoreError, match="another process is building in"),
     ):
         build_papers(papers, tmp_path / "store")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+@pytest.mark.parametrize("before", ["os.open", "fcntl.flock"])
+def test_a_build_that_ends_while_another_begins_is_told_of(papers, tmp_path, undisturbed, before):
+    """The other build ends, and its folder takes the store's name, right before this one locks."""
+    out, others = tmp_path / "store", [build_papers]
+    module, _, name = before.partition(".")
+    real = getattr(sys.modules[module], name)
+
+    def late(what, *args, **options):
+        if others and (before == "fcntl.flock" or what == tmp_path / "store.building"):
+            others.pop()(papers, out)
+        return real(what, *args, **options)
+
+    again = "was building in .* until now. Give the same command again."
+    with mock.patch(before, late), pytest.raises(StoreError, match=again):
+        build_papers(papers, out)
+    assert tree(out) == undisturbed
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    with pytest.raises(OptionError, match="is a store already"):
+        build_papers(papers, out)
 
 
 # synth --------------------------------------------------------------------------------------------
@@ -250,6 +394,18 @@ def test_a_killed_synth_ends_with_the_same_bytes(tmp_path, monkeypatch):
                     assert (tmp_path / "store.building").exists()
             calls += 1
     assert calls > 3
+    assert tree(tmp_path / "store") == tree(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("file", "writes"), [("work/0001.seen", 0), ("work/0001.seen", 2), ("links/0001-0001.npy", 1)]
+)
+def test_a_synth_on_a_full_disk_goes_on(tmp_path, file, writes):
+    with small():
+        synth(tmp_path / "whole", PLANTED, parts=3)
+        with full_disk(file, writes):
+            synth(tmp_path / "store", PLANTED, parts=3)
+        synth(tmp_path / "store", PLANTED, parts=3)
     assert tree(tmp_path / "store") == tree(tmp_path / "whole")
 
 

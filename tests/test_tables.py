@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -115,6 +118,62 @@ def test_a_file_that_is_not_there_or_a_folder_is_told_of(tmp_path):
         open_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match="cannot be read: Is a directory"):
         open_table(tmp_path)
+
+
+UNREAD = OSError(errno.EIO, "Error reading bytes from file. Detail: [errno 5] Input/output error")
+"""What Arrow raises when the system cannot read a file."""
+
+
+@pytest.mark.parametrize("kind", ["numbers", "vectors"])
+def test_a_long_row_group_is_not_held(tmp_path, kind):
+    """Oracle: what Arrow says that it holds, against the bytes of the one row group."""
+    flat = pa.array(np.arange(1 << 22, dtype=np.float64))
+    column = flat if kind == "numbers" else pa.FixedSizeListArray.from_arrays(flat, 64)
+    path, rows = tmp_path / "t.parquet", len(column)
+    options = {"row_group_size": rows, "use_dictionary": False, "compression": "none"}
+    pa.parquet.write_table(pa.table({"a": column}), path, **options)
+    total = flat.nbytes
+    del flat, column
+    before, most, read = pa.total_allocated_bytes(), 0, 0
+    for batch in open_table(path).batches(size=4096):
+        most = max(most, pa.total_allocated_bytes() - before)
+        read += len(batch)
+    assert read == rows
+    assert most < total / 4, f"{most / 1e6:.0f} MB of {total / 1e6:.0f}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read")
+def test_an_error_of_the_system_has_its_number_from_arrow():
+    with pa.OSFile("/proc/self/mem") as file, pytest.raises(OSError, match="5") as caught:
+        file.read(1)
+    assert (type(caught.value), caught.value.args) == (OSError, UNREAD.args)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "step"),
+    [
+        ("t.csv", Path, "open"),
+        ("t.csv", pyarrow.csv, "open_csv"),
+        ("t.csv", module._Csv, "_read"),
+        ("t.parquet", Path, "open"),
+        ("t.parquet", pyarrow.parquet, "ParquetFile"),
+        ("t.parquet", pyarrow.parquet.ParquetFile, "iter_batches"),
+    ],
+)
+def test_a_file_that_the_system_cannot_read_is_not_broken(tmp_path, monkeypatch, name, owner, step):
+    path = write(tmp_path / name, {"a": [1]} if name == "t.parquet" else "a\n1\n")
+
+    def fail(*_, **__):
+        raise UNREAD
+
+    monkeypatch.setattr(owner, step, fail)
+    with pytest.raises(TableError) as caught:
+        list(open_table(path).batches())
+    assert str(caught.value) == (
+        f"{path} cannot be read: Input/output error. Name a Parquet or CSV file that is there; if "
+        "it is, give the same command again."
+    )
+    assert caught.value.__cause__ is UNREAD
 
 
 def test_all_broken_rows_are_told_of(csv):

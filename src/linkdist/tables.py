@@ -5,6 +5,8 @@ A file may be longer than memory. Its kind comes from its content, and its name 
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -29,6 +31,9 @@ BATCH = 4096
 
 BLOCK = 1 << 22
 """Bytes of CSV that are read at once, and the longest row; types are inferred from the first."""
+
+BUFFER = 1 << 20
+"""Bytes of a Parquet column that are read at once."""
 
 MISFIT = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): (.*)", re.DOTALL
@@ -68,7 +73,7 @@ class Table(ABC):
         Raises
         ------
         TableError
-            Where the file is broken.
+            Where the file is broken, or the system cannot read it.
         """
         asked = list(self.schema.names if columns is None else columns)
         problems = Problems()
@@ -171,7 +176,9 @@ class _Parquet(Table):
         return pa.Table.from_batches(taken, self.schema)
 
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        with pyarrow.parquet.ParquetFile(self.path) as file:
+        # A buffer a column, nothing ahead: else Arrow holds all of a row group as it is stored.
+        buffered = pyarrow.parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
+        with buffered as file:
             # One row group at a time: asked for all, Arrow holds on to those it has read.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(size, row_groups=[group], columns=columns):
@@ -183,10 +190,10 @@ class _Csv(Table):
 
     def __init__(self, path: Path, as_text: Collection[str]) -> None:
         self.path = path
-        with path.open("rb") as file:
+        self.schema = pa.schema([])
+        with _told(self), path.open("rb") as file:
             header = file.readline(BLOCK)
         self._delimiter = max(",;\t", key=header.decode(errors="replace").count)
-        self.schema = pa.schema([])
         with _told(self), self._open(dict.fromkeys(as_text, pa.string()), None, []) as reader:
             fields = [
                 field.with_type(pa.string()) if pa.types.is_null(field.type) else field
@@ -232,8 +239,7 @@ def _content(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except OSError as error:
-        advice = "Name a Parquet or CSV file that is there."
-        raise TableError(f"{path} cannot be read: {error.strerror}. {advice}") from error
+        raise TableError(f"{path} {_unread(error)}") from error
     if not start.strip():
         raise TableError(f"{path} is empty. A table has a header and rows.")
     if start.startswith(MAGIC):
@@ -247,7 +253,17 @@ def _told(table: Table) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{table.path} {_reason(table, str(error))}") from error
+        # Arrow raises OSErrors for broken content, too; those of the system have a number.
+        if isinstance(error, OSError) and error.errno:
+            reason = _unread(error)
+        else:
+            reason = _reason(table, str(error))
+        raise TableError(f"{table.path} {reason}") from error
+
+
+def _unread(error: OSError) -> str:
+    advice = "Name a Parquet or CSV file that is there; if it is, give the same command again."
+    return f"cannot be read: {os.strerror(error.errno or errno.EIO)}. {advice}"
 
 
 def _reason(table: Table, text: str) -> str:

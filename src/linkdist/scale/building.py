@@ -26,7 +26,7 @@ from linkdist.columns import Guess
 from linkdist.encoders import Encoders, Text
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.graph import UNKNOWN, FeatureMatrix, IntArray
-from linkdist.link_tables import LINKS, LinkReport, link_batches, link_ends
+from linkdist.link_tables import LINKS, LinkReport, check_links, link_batches, link_ends
 from linkdist.problems import Problems
 from linkdist.readers import Survey, encoded_nodes, stand_once, survey_nodes
 from linkdist.scale.arrays import rows_in
@@ -109,10 +109,12 @@ def build(
         check_parts(parts, links=1 << 62)  # their number alone; of links we know nothing yet
     watcher = watcher or Watcher()
     budget = max(LEAST, min(MOST, memory // 16))
-    asked = _asked(tables) | {"parts": parts, "memory": memory, "dtype": dtype}
+    # Of memory only the number of parts depends: where that is given, any memory goes on.
+    planned = {"parts": parts, "memory": memory if parts is None else None}
+    asked = _asked(tables) | planned | {"dtype": dtype}
     ends = link_ends(tables.edges, tables.source, tables.target)
     with open_journal(out, asked, overwrite) as journal:
-        survey, layout = _plan(journal, tables, parts, memory, dtype, watcher)
+        survey, layout = _plan(journal, tables, ends, parts, memory, dtype, watcher)
         watcher.columns(survey.guesses)
         fields = journal.finishing
         if fields is None:
@@ -139,6 +141,7 @@ def _asked(tables: Tables) -> dict[str, Any]:
 def _plan(
     journal: Journal,
     tables: Tables,
+    ends: tuple[str, str],
     parts: int | None,
     memory: int,
     dtype: str,
@@ -153,6 +156,8 @@ def _plan(
         )
         watcher.stage("counting links")
         links = _count_rows(tables.edges, watcher)
+        if not links:
+            check_links(tables.edges, ends, LinkReport(total=0, kept=0))
         sparse = any(column.is_sparse for column in survey.encoders.columns)
         kind = "csr" if sparse else dtype
         if parts is None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from linkdist.directories import move_into_place
 from linkdist.errors import OptionError, StoreError, TableError
-from linkdist.files import replace_text
+from linkdist.files import ASIDE, replace_text, sweep
 from linkdist.header import some
 from linkdist.scale.arrays import as_bytes, npy_header
 from linkdist.scale.manifest import JOURNAL, MANIFEST, File, Manifest
@@ -206,6 +206,7 @@ def open_journal(
         advice = "Name a directory in a folder that you may write to."
         raise OptionError(f"{folder} cannot be made: {error.strerror}. {advice}") from error
     with _alone(folder):
+        sweep(folder)
         plain = json.loads(json.dumps(asked))
         state = _left(folder)
         if state is None or state.pop("asked", None) != plain:
@@ -215,9 +216,11 @@ def open_journal(
             (folder / name).mkdir(exist_ok=True)
         try:
             yield Journal(target, folder, plain, state)
-        except (TableError, OptionError):  # other tables or options begin anew
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        except (TableError, OptionError) as error:
+            cause = error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno):
+                shutil.rmtree(folder, ignore_errors=True)  # other tables or options begin anew
+            raise  # else the system could not read a table, and may the next time
 
 
 def check_target(target: Path, overwrite: bool) -> None:
@@ -230,7 +233,7 @@ def check_target(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise OptionError(f"{target} is a file; a store is a directory. Name another.")
     try:
-        names = {path.name for path in target.iterdir()} if target.exists() else set()
+        names = _names(target) if target.exists() else set()
     except OSError as error:
         raise OptionError(f"{target} cannot be read: {error.strerror}. Name another.") from error
     foreign = sorted(names - NAMES)
@@ -249,17 +252,23 @@ def check_target(target: Path, overwrite: bool) -> None:
 def _check_ours(folder: Path) -> None:
     """Refuse to build in a directory that was not begun by a build."""
     try:
-        names = {path.name for path in folder.iterdir()}
+        foreign = sorted(_names(folder) - NAMES)
     except FileNotFoundError:
         return
     except OSError as error:
         raise OptionError(f"{folder} cannot be read: {error.strerror}. Name another.") from error
-    foreign = sorted(name for name in names - NAMES if not name.startswith(f".{JOURNAL}."))
     if foreign:
         raise OptionError(
             f"{folder} holds {some(foreign)}, so it is not a store that is being built. Name "
             "another directory, or take it away."
         )
+
+
+def _names(folder: Path) -> set[str]:
+    """What a folder holds, but for what a kill left of a file that was being written."""
+    names = {path.name for path in folder.iterdir()}
+    ours = (f".{MANIFEST}.", f".{JOURNAL}.")
+    return {name for name in names if not (name.startswith(ours) and ASIDE.fullmatch(name))}
 
 
 @contextmanager
@@ -270,7 +279,11 @@ def _alone(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    handle = os.open(folder, os.O_RDONLY)
+    ended = f"another process was building in {folder} until now. Give the same command again."
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise StoreError(ended) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -280,9 +293,18 @@ def _alone(folder: Path) -> Iterator[None]:
             ) from error
         except OSError:  # a file system without locks
             pass
+        if not _is_at(handle, folder):  # it was renamed or removed, and with it what is locked
+            raise StoreError(ended)
         yield
     finally:
         os.close(handle)
+
+
+def _is_at(handle: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _left(folder: Path) -> dict[str, Any] | None:

@@ -132,7 +132,7 @@ class Manifest:
         Raises
         ------
         StoreError
-            If there is none, if it is newer than this program, or if it was changed.
+            If there is none, if it is of another version, or if it was changed.
 
         Examples
         --------
@@ -252,10 +252,11 @@ def _parse(directory: Path, text: bytes) -> dict[str, Any]:
         raise StoreError(f"{directory / MANIFEST} is not of a store. {OTHER}")
     if number != VERSION or type(number) is not int:
         writer = fields.get("program", "of another version")
+        older = type(number) is int and number < VERSION
+        advice = "Build it again" if older else "Upgrade it: pip install --upgrade linkdist"
         raise StoreError(
             f"{directory} is a store of version {number!r}, written by linkdist {writer}; this is "
-            f"linkdist {version('linkdist')}, which reads version {VERSION}. Upgrade it: "
-            "pip install --upgrade linkdist."
+            f"linkdist {version('linkdist')}, which reads version {VERSION}. {advice}."
         )
     checked: dict[str, Any] = fields
     return checked

@@ -5,11 +5,12 @@ A link of rows i and j is the number i * 2**32 + j, so that sorting numbers sort
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from linkdist.scale.journal import WORK, Journal
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.uint32]
@@ -73,33 +74,36 @@ class Seen:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     seen = Seen(Path(folder), [3])
+    >>> from linkdist.scale.journal import open_journal
+    >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
+    ...     seen = Seen(journal, [3])
     ...     seen.mark(0, np.array([0, 2]))
     ...     seen.with_own_loops(0, packed(np.array([0]), np.array([2]), within=True)).tolist()
     [2, 4294967297]
     """
 
-    def __init__(self, folder: Path, sizes: npt.ArrayLike) -> None:
-        self._folder, self._sizes = folder, np.asarray(sizes).tolist()
+    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
+        self._journal, self._sizes = journal, np.asarray(sizes).tolist()
 
     def mark(self, part: int, rows: npt.NDArray[np.integer]) -> None:
         """Say that these nodes have links."""
         if len(rows):
             flags = self._flags(part)
             flags[rows] = 1
-            flags.flush()
+            # No memory map: on a full disk that ends the process, where writing raises an error.
+            with self._journal.whole(_file(part)) as file:
+                file.write(flags.data)
 
     def with_own_loops(self, part: int, keys: Keys) -> Keys:
         """A part's links with itself, and a self-loop at every node of it that has no link."""
-        if not self._sizes[part]:
-            return keys
         alone = np.flatnonzero(self._flags(part) == 0)
         return distinct(np.concatenate([keys, packed(alone, alone, within=True)]))
 
-    def _flags(self, part: int) -> np.memmap[tuple[int], np.dtype[np.uint8]]:
-        path = self._folder / f"{part:04}.seen"
-        if not path.exists() or path.stat().st_size != self._sizes[part]:
-            with path.open("wb") as file:
-                file.truncate(self._sizes[part])
-        return np.memmap(path, np.uint8, "r+", shape=(self._sizes[part],))
+    def _flags(self, part: int) -> npt.NDArray[np.uint8]:
+        if self._journal.has(_file(part)):
+            return np.fromfile(self._journal.folder / _file(part), np.uint8)
+        return np.zeros(self._sizes[part], np.uint8)
+
+
+def _file(part: int) -> str:
+    return f"{WORK}/{part:04}.seen"

@@ -71,9 +71,7 @@ def scatter(
         journal.note(read=0, nowhere=0, nowhere_first=[])
     read: int = journal.state["read"]
     gathered: list[npt.NDArray[np.uint64]] = []
-    for row, sources, targets in batches:
-        if row <= journal.state["read"]:
-            continue
+    for row, sources, targets in _after(batches, read):
         there = as_mask(pc.and_(sources.is_valid(), targets.is_valid()))
         rows = np.arange(row, row + len(there), dtype=np.uint64)
         mask = pa.array(there)
@@ -113,7 +111,7 @@ def resolve(
     for name in ("resolved", "kept", "unknown", "duplicates", "loops", "alone"):
         tally.setdefault(name, 0)
     runs, known = _Runs(journal, P), Known(journal.folder)
-    seen = Seen(journal.folder / WORK, sizes)
+    seen = Seen(journal, sizes)
     since = 0
     order = sorted(buckets(P), key=lambda pair: (pair[0] == pair[1], pair))
     for done, (a, b) in enumerate(order, start=1):
@@ -204,6 +202,16 @@ class Known:
             np.load(self._folder / work_file(part, f"{name}.npy")) for name in ("keys", "order")
         )
         return keys, order
+
+
+def _after(
+    batches: Iterable[tuple[int, pa.Array, pa.Array]], last: int
+) -> Iterator[tuple[int, pa.Array, pa.Array]]:
+    """Batches without the rows up to the last that is done; it may lie within one."""
+    for row, sources, targets in batches:
+        done = max(0, last + 1 - row)
+        if done < len(sources):
+            yield row + done, sources.slice(done), targets.slice(done)
 
 
 def _write_run(journal: Journal, records: npt.NDArray[np.uint64], P: int) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from linkdist.errors import OptionError, check_names
 from linkdist.graph import UNKNOWN, IntArray
 from linkdist.scale.arrays import HEADER, as_bytes, npy_header, rows_in
-from linkdist.scale.journal import WORK, Journal, open_journal
+from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.manifest import DENSE, bucket_file, buckets, expected_files, part_file
 from linkdist.scale.pairs import Keys, Seen, count_loops, distinct, packed, unpacked
 from linkdist.scale.planning import MEMORY, check_parts, parse_memory, parts_for
@@ -195,7 +195,7 @@ def _make_buckets(journal: Journal, planted: Planted, sizes: IntArray) -> Iterat
     share = np.triu(2 * np.outer(sizes, sizes) - np.diag(sizes**2))[np.triu_indices(P)]
     ends = np.rint(planted.links * (np.cumsum(share) / share.sum())).astype(np.int64)
     wanted = dict(zip(buckets(P), np.diff(ends, prepend=0).tolist(), strict=True))
-    seen = Seen(journal.folder / WORK, sizes)
+    seen = Seen(journal, sizes)
     for within in (False, True):
         for b in range(P):
             others: _ByClass | None = None
