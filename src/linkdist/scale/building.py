@@ -40,7 +40,14 @@ from linkdist.scale.manifest import (
     part_file,
 )
 from linkdist.scale.parting import Layout, as_float16, part_sizes, sort_ids, write_nodes
-from linkdist.scale.planning import HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
+from linkdist.scale.planning import (
+    COPIES,
+    HELD_PARTS,
+    MEMORY,
+    check_parts,
+    parse_memory,
+    parts_for,
+)
 from linkdist.scale.resolving import RECORD, report_of, resolve, scatter
 from linkdist.scale.store import Store
 from linkdist.tables import BATCH, open_table
@@ -162,7 +169,7 @@ def _plan(
         kind = "csr" if sparse else dtype
         if parts is None:
             # Building holds one part where training holds several.
-            held = max(_node_bytes(survey, kind), SORTED / HELD_PARTS)
+            held = max(COPIES[kind] * _node_bytes(survey, kind), SORTED / HELD_PARTS)
             parts = parts_for(survey.rows, held, links, memory)
         check_parts(parts, links)
         journal.needed = _needed(survey, links)
