@@ -26,7 +26,7 @@ from linkdist.scale.training import Schedule, check_memory, fits_whole, train_ro
 from linkdist.stages import Course
 
 MEMORY = "1GB"
-ROUNDS = 4
+ROUNDS = 6  # after the sixth the network is looked at
 SMALL = (2_000_000, 2_000_000)
 
 
