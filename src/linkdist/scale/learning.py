@@ -32,8 +32,8 @@ METHOD = "colinkdist"
 
 
 ANEW = (
-    "There is no state of this very training to go on from: it must have the same store, options, "
-    "--memory and kind of --workers. It begins anew."
+    "There is no state of this very training to go on from: it must have the same store, options "
+    "and --memory, and be by one process or by workers as it was. It begins anew."
 )
 
 

@@ -101,7 +101,7 @@ def survey_with(store: Store, nodes: IntArray, seed: int, watcher: Watcher | Non
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
     picked, taken, total = [], np.zeros(len(nodes), dtype=np.int64), store.P * (store.P + 1) // 2
-    around = min(AROUND, NEAR // max(1, len(nodes)))
+    around = min(AROUND, max(1, NEAR // max(1, len(nodes))))
     for done, (a, b) in enumerate(buckets(store.P), 1):
         links = store.links(a, b)
         near = _some(len(links), store.m, [seed, a, b])

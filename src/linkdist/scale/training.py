@@ -176,7 +176,7 @@ def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
     """Whether all of a store can be in a device's memory at once.
 
     As in `planning`, what is held takes half of the memory at most. On a GPU that is features and
-    edges alone where a stride goes through these: they are put together elsewhere.
+    edges alone where a stride goes through these; the other half is for putting them together.
     """
     alone = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
     return sum(store.part_bytes) + (EDGES if alone else LINK) * store.m <= memory / 2
