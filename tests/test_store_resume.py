@@ -20,6 +20,7 @@ from linkdist import tables
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.files import ASIDE
 from linkdist.scale import building, planning, resolving
+from linkdist.scale import journal as journal_module
 from linkdist.scale.building import build
 from linkdist.scale.journal import Journal, open_journal
 from linkdist.scale.store import Store
@@ -376,6 +377,22 @@ def test_a_build_that_ends_while_another_begins_is_told_of(papers, tmp_path, und
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     with pytest.raises(OptionError, match="is a store already"):
         build_papers(papers, out)
+
+
+def test_a_store_that_another_build_finishes_meanwhile_is_not_replaced(
+    papers, tmp_path, undisturbed, monkeypatch
+):
+    out, others = tmp_path / "store", [build_papers]
+
+    def late(folder):
+        if others:
+            others.pop()(papers, out)
+
+    monkeypatch.setattr(journal_module, "_check_ours", late)
+    with pytest.raises(OptionError, match="is a store already"):
+        build_papers(papers, out)
+    assert tree(out) == undisturbed
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 # synth --------------------------------------------------------------------------------------------

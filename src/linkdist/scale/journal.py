@@ -215,6 +215,7 @@ def open_journal(
         for name in ("parts", "links", WORK):
             (folder / name).mkdir(exist_ok=True)
         try:
+            check_target(target, overwrite)  # another process may have finished until the lock
             yield Journal(target, folder, plain, state)
         except (TableError, OptionError) as error:
             cause = error.__cause__
