@@ -66,7 +66,7 @@ def test_a_failure_leaves_the_old_one_and_nothing_else(
         raise error
 
     monkeypatch.setattr(os, "fsync", fail)
-    told = r"model cannot be written: No space left on device\. Name a directory"
+    told = r"model cannot be written: No space left on device\. Make room\."
     with (
         pytest.raises(OptionError, match=told)
         if isinstance(error, OSError)

@@ -43,6 +43,9 @@ class Keeper(Protocol):
     def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
 
+    def remove(self) -> None:
+        """Forget the state."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from linkdist.errors import OptionError
+from linkdist.files import unwritable
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
@@ -68,8 +68,7 @@ def replace_directory(target: Path, files: Mapping[str, bytes]) -> None:
             _store(target.parent)
             shutil.rmtree(aside, ignore_errors=True)  # the old one by now
     except OSError as error:
-        advice = "Name a directory in a folder that you may write to."
-        raise OptionError(f"{target} cannot be written: {error.strerror}. {advice}") from error
+        raise unwritable(target, error) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)  # there after a failure only
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from linkdist.checkpoints import Checkpoint, checkpoint_beside
+from linkdist.checkpoints import Checkpoint, Keeper, checkpoint_beside
 from linkdist.columns import Guess
 from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
@@ -144,13 +144,7 @@ def train(
     seeds = range(options.seed, options.seed + options.replicas)
     splits = [held_out(graph.labels, options.held_out, seed) for seed in seeds]
     checkpoint = _checkpoint(out, graph, options)
-    if not resume:
-        checkpoint.remove()
-    elif checkpoint.load() is None:
-        watcher.note(
-            "There is no state of this very training to go on from: it must have the same data and "
-            "options. It begins anew."
-        )
+    begin(checkpoint, resume, "data and options", watcher)
     watcher.stage("training")
     result = fit(
         graph,
@@ -181,6 +175,22 @@ def train(
     save(out, saved)
     checkpoint.remove()
     return saved
+
+
+def begin(checkpoint: Keeper, resume: bool, same: str, watcher: Watcher) -> None:
+    """Forget what an earlier training left, or say that there is nothing to go on from.
+
+    Examples
+    --------
+    >>> begin(Checkpoint(Path("no/such/state"), "digits"), True, "data and options", Watcher())
+    """
+    if not resume:
+        checkpoint.remove()
+    elif checkpoint.load() is None:
+        watcher.note(
+            f"There is no state of this very training to go on from: it must have the same {same}. "
+            "It begins anew."
+        )
 
 
 def check_options(out: Path, options: Options) -> None:

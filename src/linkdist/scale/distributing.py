@@ -26,14 +26,14 @@ from linkdist.checkpoints import SharedCheckpoint, checkpoint_beside
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.scale.cluster import joined
 from linkdist.scale.crews import Crew
-from linkdist.scale.learning import ANEW, check_method, digest_of, room_on, saved_model
+from linkdist.scale.learning import SAME, check_method, digest_of, room_on, saved_model
 from linkdist.scale.store import Store
 from linkdist.scale.survey import Survey, survey
 from linkdist.scale.training import SAVED, Schedule, check_memory, train_rounds
 from linkdist.stages import Course
 from linkdist.storage import Saved, load, save
 from linkdist.training import BATCH, epochs_for
-from linkdist.workflow import Options, Watcher, check_options
+from linkdist.workflow import Options, Watcher, begin, check_options
 
 FAILURES = 10
 """How often workers may be lost before a training is given up."""
@@ -102,12 +102,10 @@ def train_by_workers(
     own = checkpoint_beside(target, digest_of(store, options, "beside"))
     checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
     checkpoint.check()
-    if not resume:
-        checkpoint.remove()
-        shutil.rmtree(_folder(target), ignore_errors=True)
-    elif checkpoint.load() is None:
-        watcher.note(ANEW)
     with joined(workers, address) as ray:
+        begin(checkpoint, resume, SAME, watcher)
+        if not resume:
+            shutil.rmtree(_folder(target), ignore_errors=True)
         watcher.stage("looking through the links")
         found = found or survey(store, options.held_out, options.seed, watcher)
         epochs = epochs_for(found.degree) if options.epochs is None else options.epochs

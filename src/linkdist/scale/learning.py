@@ -25,16 +25,12 @@ from linkdist.scale.training import Schedule, batch_for, check_memory, fits_whol
 from linkdist.stages import Course, Kept
 from linkdist.storage import Saved, save
 from linkdist.training import METHODS, epochs_for, find_device
-from linkdist.workflow import Options, Watcher, check_options, scores_of
+from linkdist.workflow import Options, Watcher, begin, check_options, scores_of
 
 METHOD = "colinkdist"
 """The method where none is named: SelfLinkDist wants all nodes at once."""
-
-
-ANEW = (
-    "There is no state of this very training to go on from: it must have the same store, options "
-    "and --memory, and be by one process or by workers as it was. It begins anew."
-)
+SAME = "store, options and --memory, by one process or by workers"
+"""What a training must have in common with one that was killed, to go on."""
 
 
 def train_store(
@@ -77,11 +73,7 @@ def train_store(
     whole = fits_whole(store, room, device)
     order = "whole" if whole else "rounds"
     checkpoint = checkpoint_beside(out, digest_of(store, options, order))
-    if not resume:
-        checkpoint.remove()
-    course = Course(checkpoint, watcher.progress)
-    if resume and not course.done:
-        watcher.note(ANEW)
+    begin(checkpoint, resume, SAME, watcher)
     started = time.perf_counter()
     watcher.stage("looking through the links")
     found = survey(store, options.held_out, options.seed, watcher)
@@ -92,7 +84,7 @@ def train_store(
         found,
         Schedule.of(store, epochs, whole),
         range(options.seed, options.seed + options.replicas),
-        course,
+        Course(checkpoint, watcher.progress),
         method=options.method,
         device=device,
         batch=batch_for(store, device),

@@ -27,6 +27,7 @@ import pyarrow as pa
 import torch
 
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
+from linkdist.files import unwritable
 from linkdist.header import some
 from linkdist.predictions import prediction_schema
 from linkdist.problems import Problems
@@ -310,8 +311,7 @@ def _prepare(out: Path, aside: Path, pieces: Sequence[Piece]) -> None:
             if str(path) not in wanted:
                 path.unlink()
     except OSError as error:
-        advice = "Name a directory in a folder that you may write to."
-        raise OptionError(f"{out} cannot be written: {error.strerror}. {advice}") from error
+        raise unwritable(out, error) from error
 
 
 def _lost(pieces: Sequence[Piece]) -> list[str]:
