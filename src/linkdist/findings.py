@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from linkdist.graph import UNKNOWN, Graph, IntArray
-from linkdist.inference import Model, logits, message_passing
+from linkdist.inference import Model, logits
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
@@ -218,7 +218,7 @@ def _in_both_modes(graph: Graph, model: Model, inputs: Inputs) -> dict[str, Arra
     """Probabilities (R, n, C) from features and with links."""
     z, s = logits(model.network, inputs)
     neighbours = Neighbours([graph.edges], graph.n, inputs.device)
-    linked = message_passing(z, s, neighbours, model.alpha)
+    linked = model.with_neighbours(z, s, neighbours)
     return {"features": _probabilities(z), "links": _probabilities(linked)}
 
 

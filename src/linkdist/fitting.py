@@ -1,8 +1,8 @@
 """A graph and a split in, a model and its scores out.
 
 `fit` is the way in for a graph and a split: it hides what the setting hides, trains, and keeps the
-weights of each replica's best epoch. LinkDistMLP and LinkDist are the same training scored in two
-ways, so both scores come from one call.
+weights that validation nodes or folds choose. LinkDistMLP and LinkDist are the same training
+scored in two ways, so both scores come from one call.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import Any
 
 from linkdist.checkpoints import Checkpoint
 from linkdist.errors import OptionError, check_names
 from linkdist.graph import Graph
 from linkdist.inference import Model
 from linkdist.inputs import Inputs, make_inputs
+from linkdist.panel.estimates import Estimates
+from linkdist.panel.fitting import Asked, fit_panel
 from linkdist.scoring import History
 from linkdist.splits import Split
-from linkdist.stages import Course, Ground, Kept, Plain, Progress, Student, Teacher
-from linkdist.teaching import HIDE, loop_on_targets, targets
+from linkdist.stages import Course, Ground, Kept, Plain, Progress
 from linkdist.training import epochs_for, find_device, loop_on_links
 
-METHODS = ("linkdist", "colinkdist", "selflinkdist")
-FRESH = 1 << 20
-"""How far a student's seeds are from its teacher's."""
+METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
 
 @dataclass(frozen=True)
@@ -36,16 +34,18 @@ class Fit:
     Attributes
     ----------
     model : Model
-        The weights at each replica's best epoch from features.
+        The weights that were kept.
     history : History
         Modes 'features', 'mean' and 'sum' (the two forms of message passing); SelfLinkDist has no
         'sum'.
     epochs : int
-        How many were trained.
+        How many were trained: passes over the links, or over the nodes for SelfLinkDist.
     seconds : float
         How long it took.
     precision : str
         Of the first layer.
+    estimates : Estimates, optional
+        What is known of its accuracy, for SelfLinkDist.
     """
 
     model: Model
@@ -53,6 +53,7 @@ class Fit:
     epochs: int
     seconds: float
     precision: str
+    estimates: Estimates | None = None
 
 
 def fit(
@@ -60,13 +61,17 @@ def fit(
     splits: Split | Sequence[Split],
     setting: str = "transductive",
     *,
-    method: str = "colinkdist",
+    method: str = "selflinkdist",
     seeds: Sequence[int] = (0,),
     epochs: int | None = None,
     device: str = "auto",
     inputs: Inputs | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    teachers: Sequence[Any] = (),
+    judge: bool = True,
+    baselines: bool = False,
+    budget: float | None = None,
 ) -> Fit:
     """Train R replicas on what a setting lets them see.
 
@@ -75,24 +80,38 @@ def fit(
     graph : Graph
         Everything that is known.
     splits : Split or sequence of Split
-        One for all replicas, or one a replica.
+        One for all replicas, or one for each. Where a split has no validation nodes, SelfLinkDist
+        judges itself by folds of the training labels; all replicas then share one split.
     setting : {'transductive', 'inductive', 'full-supervised', 'production'}
         What training may see.
-    method : {'colinkdist', 'linkdist', 'selflinkdist'}
-        With or without random node pairs to be pushed apart; or CoLinkDist as the teacher of a
-        fresh network (see `teaching`).
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
+        A network taught by a panel of teachers (see `linkdist.panel`), or the paper's methods:
+        with or without random node pairs to be pushed apart.
     seeds : sequence of int
-        One a replica.
+        One for each replica.
     epochs : int, optional
-        By default floor(200 / average degree).
+        Passes over the links; by default floor(200 / average degree). For SelfLinkDist passes over
+        the nodes; by default 30, and 60 more where validation nodes find them better.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     inputs : Inputs, optional
         The graph's features on that device, where they are there already.
     progress : callable, optional
-        Called with epochs done and epochs in all; a student's visits of its nodes count as well.
+        Called with epochs done and epochs in all.
     checkpoint : Checkpoint, optional
-        Where to keep the state after every epoch, and to go on from.
+        Where to keep the state, and to resume from.
+    teachers : sequence of classifiers, optional
+        More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They are
+        cloned, and fitted on the features and class numbers of labelled nodes.
+    judge : bool, optional
+        Whether SelfLinkDist judges itself by folds where there are no validation nodes. Without,
+        training is faster, all teachers count alike and nothing is known of its accuracy.
+    baselines : bool, optional
+        Whether to train CoLinkDist, on a short schedule, as a baseline of SelfLinkDist's
+        estimates. The other baselines are among its teachers.
+    budget : float, optional
+        Seconds that SelfLinkDist may take: its schedule is shortened, and where that is not
+        enough, folds are left out. What fits depends on the machine, and so do the weights.
 
     Examples
     --------
@@ -102,27 +121,28 @@ def fit(
     >>> split = named_split(graph, "transductive", seed=0)
     >>> result = fit(graph, split, epochs=2, device="cpu")
     >>> result.history.curve("features").shape
-    (2, 2, 1)
+    (1, 2, 1)
     """
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     _check(method, seeds, each, epochs)
-    where = find_device(device)
-    inputs = inputs or make_inputs(graph.features, where)
-    ground = Ground(graph, each, setting, seeds, inputs)
-    total = epochs_for(graph.degree) if epochs is None else epochs
+    inputs = inputs or make_inputs(graph.features, find_device(device))
     course = Course(checkpoint, progress)
     if method == "selflinkdist":
-        stage = _teach_itself(ground, total, course)
-    else:
-        stage = _train(ground, method, total, course)
+        asked = Asked(setting, tuple(seeds), epochs, tuple(teachers), judge, baselines, budget)
+        panel, estimates = fit_panel(graph, each, inputs, course, asked)
+        took = time.perf_counter() - started
+        return Fit(panel.model, panel.history, panel.visits, took, inputs.precision, estimates)
+    ground = Ground(graph, each, setting, seeds, inputs)
+    total = epochs_for(graph.degree) if epochs is None else epochs
+    stage = _train(ground, method, total, course)
     stage.finish()
     model = Model(stage.network, stage.alpha, graph.classes)
     return Fit(model, stage.history, total, time.perf_counter() - started, inputs.precision)
 
 
 def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
-    """The paper's way: one training, a look after every epoch."""
+    """The paper's way: one training, an evaluation after every epoch."""
     network = ground.network(ground.seeds)
     loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
     stage = Plain(ground, network, loop.adam)
@@ -135,54 +155,13 @@ def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
     return stage
 
 
-def _teach_itself(ground: Ground, epochs: int, course: Course) -> Kept:
-    """SelfLinkDist: CoLinkDist is the teacher; a fresh network learns its word with links.
-
-    Both are looked at about once for each time that a node was visited.
-    """
-    visits = max(1, round(ground.graph.degree))
-    total = epochs + epochs * visits
-    if "targets" not in course.tensors:
-        p = _teach(ground, epochs, visits, total, course)
-    else:
-        p = course.tensors.pop("targets").to(ground.device)
-    seeds = [seed + FRESH for seed in ground.seeds]
-    network = ground.network(seeds)
-    loop = loop_on_targets(network, ground.inputs, ground.views, seeds, p, epochs * visits)
-    student = Student(ground, network, loop.adam)
-    course.resume(student)
-
-    def after_epoch(epoch: int) -> None:
-        # A visit is short; its state is kept as often as the teacher's.
-        state = {**student.state(), **student.history.state(), "targets": p}
-        course.after(epochs + epoch + 1, total, state if (epoch + 1) % visits == 0 else None)
-
-    start = max(0, course.done - epochs)
-    loop.run(epochs * visits, after_epoch, start=start, look=student.look)
-    return student
-
-
-def _teach(ground: Ground, epochs: int, visits: int, total: int, course: Course) -> Tensor:
-    """Train the teacher; gives its targets (R, n, C)."""
-    network, of = ground.network(ground.seeds), (ground.inputs, ground.views, ground.seeds)
-    loop = loop_on_links(network, *of, ground.by, "colinkdist", hide=HIDE)
-    teacher = Teacher(ground, network, loop.adam)
-    course.resume(teacher)
-
-    def after_epoch(epoch: int) -> None:
-        course.after(epoch + 1, total, {**teacher.state(), **teacher.history.state()})
-
-    loop.run(epochs, after_epoch, start=course.done, look=teacher.look, looks=visits)
-    return targets(teacher.z, teacher.s, ground.seen, ground.by.alpha, ground.views)
-
-
 def _check(method: str, seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) -> None:
     check_names("method", [method], METHODS)
     if len(seeds) < 1:
-        raise OptionError("training needs at least one seed, one a replica; found none.")
+        raise OptionError("training needs at least one seed, one for each replica; found none.")
     if len(splits) != len(seeds):
         raise OptionError(
-            f"there must be one split for all replicas or one a replica; found {len(splits)} "
+            f"there must be one split for all replicas or one for each; found {len(splits)} "
             f"splits for {len(seeds)} seeds."
         )
     check_epochs(epochs)

@@ -22,7 +22,7 @@ from linkdist.encoders import Encoders
 from linkdist.errors import LinkDistError, ModelError
 from linkdist.graph import FloatArray
 
-FORMAT = 1
+FORMAT = 2
 
 HEADER = "model.json"
 WEIGHTS, REHEARSAL, ONNX = BINARY = (
@@ -56,8 +56,8 @@ class Header:
         The network's sizes.
     classes : tuple of str
         Their names.
-    alpha : (R,) float32 array
-        α, how much the neighbours' word counts.
+    alpha, own : (R,) float32 array
+        α and κ, how much the neighbours and the node itself count in prediction with links.
     encoders : Encoders or None
         What turns a table's columns into features; None for a model of plain features.
     about : dict
@@ -71,6 +71,7 @@ class Header:
     shape: Shape
     classes: tuple[str, ...]
     alpha: FloatArray
+    own: FloatArray
     encoders: Encoders | None
     about: dict[str, Any]
     files: Mapping[str, bytes]
@@ -99,16 +100,16 @@ def read_header(directory: Path | str) -> Header:
         digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
         shape = Shape(**header["shape"])
         classes = tuple(str(name) for name in header["classes"])
-        alpha = np.array(header["alpha"], dtype=np.float32)
+        alpha, own = (np.array(header[name], dtype=np.float32) for name in ("alpha", "own"))
         columns, about = header["columns"], dict(header["about"])
         encoders = None if columns is None else Encoders.from_state(columns)
     except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
-    _check_shape(target, shape, classes, alpha, encoders)
+    _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders)
     _check_files(target, digests, files)
     known = {name: content for name, content in files.items() if name in digests}
-    return Header(shape, classes, alpha, encoders, about, known, digest_of(account)[:12])
+    return Header(shape, classes, alpha, own, encoders, about, known, digest_of(account)[:12])
 
 
 def digest_of(content: bytes) -> str:
@@ -149,7 +150,7 @@ def _check_shape(
     target: Path,
     shape: Shape,
     classes: tuple[str, ...],
-    alpha: FloatArray,
+    weights: Mapping[str, FloatArray],
     encoders: Encoders | None,
 ) -> None:
     problems = [
@@ -159,10 +160,11 @@ def _check_shape(
     ]
     if len(classes) != shape.classes:
         problems.append(f"there are {len(classes)} names for {shape.classes} classes")
-    if alpha.shape != (shape.replicas,):
-        problems.append(f"alpha has shape {alpha.shape} for {shape.replicas} replicas")
-    if not np.isfinite(alpha).all():
-        problems.append(f"alpha is {alpha.tolist()}")
+    for name, values in weights.items():
+        if values.shape != (shape.replicas,):
+            problems.append(f"{name} has shape {values.shape} for {shape.replicas} replicas")
+        if not np.isfinite(values).all():
+            problems.append(f"{name} is {values.tolist()}")
     if encoders is not None and encoders.d != shape.features:
         problems.append(f"the columns make {encoders.d} features, not {shape.features}")
     if problems:

@@ -3,10 +3,11 @@
 From features: the class of highest own-label logit z, a plain MLP's prediction. With links: the
 node's own prediction combined with what its neighbours j say of it,
 
-    log p(z_i) + α · mean_j log p(s_j)      'mean', the form behind the published numbers
-    z_i + α · Σ_j s_j                       'sum', the form that the paper writes
+    κ · log p(z_i) + α · mean_j log p(s_j)    'mean', the form behind the published numbers
+    z_i + α · Σ_j s_j                         'sum', the form that the paper writes
 
-A node without neighbours keeps the first term alone.
+with the paper's κ = 1; calibration may choose another (`panel.calibration`). A node without
+neighbours is predicted from its features; a link to itself does not make it its own neighbour.
 """
 
 from __future__ import annotations
@@ -41,15 +42,28 @@ class Model:
         α, how much the neighbours' word counts.
     classes : tuple of str
         The classes' names.
+    kappa : (R,) tensor, optional
+        κ, how much the node's own prediction counts beside its neighbours'; by default 1.
     """
 
     network: ForkedMLP
     alpha: Tensor
     classes: tuple[str, ...]
+    kappa: Tensor | None = None
+
+    @property
+    def own(self) -> Tensor:
+        """κ, 1 where none was chosen."""
+        return torch.ones_like(self.alpha) if self.kappa is None else self.kappa
 
     def to(self, device: torch.device) -> Model:
         """The same on another device."""
-        return Model(self.network.to(device), self.alpha.to(device), self.classes)
+        own = self.own.to(device)
+        return Model(self.network.to(device), self.alpha.to(device), self.classes, own)
+
+    def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Neighbours) -> Tensor:
+        """Scores (R, n, C) with links, for the logits of both heads."""
+        return message_passing(z, s, neighbours, self.alpha, own=self.own)
 
     @property
     def d(self) -> int:
@@ -119,7 +133,7 @@ def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | None) ->
         return logits(model.network, make_inputs(x, device))[0]
     graph = Graph.build(x, links, np.full(x.shape[0], UNKNOWN), model.classes)
     z, s = logits(model.network, make_inputs(graph.features, device))
-    return message_passing(z, s, Neighbours([graph.edges], graph.n, device), model.alpha)
+    return model.with_neighbours(z, s, Neighbours([graph.edges], graph.n, device))
 
 
 def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatArray:
@@ -165,7 +179,12 @@ def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def message_passing(
-    z: Tensor, s: Tensor, neighbours: Neighbours, alpha: Tensor, form: str = "mean"
+    z: Tensor,
+    s: Tensor,
+    neighbours: Neighbours,
+    alpha: Tensor,
+    form: str = "mean",
+    own: Tensor | None = None,
 ) -> Tensor:
     """Combine a node's own logits with its neighbours' word.
 
@@ -179,6 +198,8 @@ def message_passing(
         How much it counts.
     form : {'mean', 'sum'}
         See the head of this module.
+    own : (R,) tensor, optional
+        κ of the form 'mean'; by default 1.
 
     Returns
     -------
@@ -197,8 +218,11 @@ def message_passing(
     by = alpha.view(-1, 1, 1)
     if form == "sum":
         return z + by * neighbours.sum(s)
-    own, word = parts_of(z, s, neighbours)
-    return own + by * word
+    alone, word = parts_of(z, s, neighbours)
+    if own is None:
+        return alone + by * word
+    linked = torch.from_numpy(neighbours.degree > 0).to(z.device).view(-1, z.shape[1], 1)
+    return torch.where(linked, own.view(-1, 1, 1) * alone + by * word, alone)
 
 
 @torch.no_grad()

@@ -130,7 +130,8 @@ class DenseInputs(Inputs):
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
         """X[rows] W, or X W."""
         R = weight.shape[0]
-        if rows is not None and 2 * rows.shape[1] < self.n:
+        if rows is not None and (self.matrix.is_cuda or 2 * rows.shape[1] < self.n):
+            # On a GPU always: the gradient of a pick adds up in an order that changes.
             x = self.matrix.index_select(0, rows.flatten()).view(R, -1, self.matrix.shape[1])
             scale = None if self.scale is None else self.scale[rows]
             return _scaled(_product(x, weight, self.out), scale)

@@ -28,7 +28,8 @@ class Neighbours:
     Parameters
     ----------
     edges : sequence of (e, 2) int arrays
-        One for all replicas, or one a replica; a link stands in it twice, a self-loop once.
+        One for all replicas, or one for each; a link is in it in both directions. A node is not
+        its own neighbour: self-loops do not count.
     n : int
         Number of nodes of each graph.
     device : torch.device
@@ -46,6 +47,7 @@ class Neighbours:
         self.graphs = len(edges)
         shift = np.arange(self.graphs) * n
         joined = np.concatenate([e + first for e, first in zip(edges, shift, strict=True)])
+        joined = joined[joined[:, 0] != joined[:, 1]]
         ones = np.ones(len(joined), dtype=np.float32)
         size = self.graphs * n
         self.adjacency = sparse.csr_matrix((ones, (joined[:, 0], joined[:, 1])), (size, size))
@@ -93,6 +95,46 @@ class Neighbours:
             return out.view(n, R, f).transpose(0, 1)
         out = _Product.apply(x.reshape(R * n, f), forth, back)  # type: ignore[no-untyped-call]
         return out.view(R, n, f)
+
+
+class VisibleNeighbours:
+    """The links of one graph, of whose nodes each replica sees some.
+
+    Hiding a node hides its links. All replicas share one adjacency matrix, and a hidden node adds
+    nothing to any sum.
+
+    Parameters
+    ----------
+    neighbours : Neighbours
+        Of one graph.
+    visible : (R, n) tensor of bool
+        The nodes that each replica sees.
+
+    Examples
+    --------
+    >>> path = Neighbours([np.array([[0, 1], [1, 0], [1, 2], [2, 1]])], 3, torch.device("cpu"))
+    >>> some = VisibleNeighbours(path, torch.tensor([[True, True, False]]))
+    >>> some.mean(torch.tensor([[[1.0], [2.0], [4.0]]])).flatten()
+    tensor([2., 1., 2.])
+    """
+
+    def __init__(self, neighbours: Neighbours, visible: Tensor) -> None:
+        self.neighbours = neighbours
+        self.visible = visible.float().unsqueeze(-1)  # (R, n, 1)
+        self.degree = neighbours.sum(self.visible)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The visible neighbours' mean, 0 for a node without any, (R, n, f) → (R, n, f)."""
+        return self.neighbours.sum(x * self.visible) / self.degree.clamp(min=1)
+
+    def smooth(self, x: Tensor) -> Tensor:
+        """The mean of a node and its visible neighbours."""
+        return (self.neighbours.sum(x * self.visible) + x) / (self.degree + 1)
+
+    def smooth_transposed(self, x: Tensor) -> Tensor:
+        """The transpose of `smooth` as a linear map."""
+        x = x / (self.degree + 1)
+        return self.neighbours.sum(x) * self.visible + x
 
 
 class RandomNeighbours:

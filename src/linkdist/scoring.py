@@ -1,8 +1,9 @@
-"""Accuracies after every epoch, and the epoch that counts.
+"""Accuracies at each evaluation of the weights, and the evaluation that counts.
 
-A run's score is its test accuracy at the first epoch of highest validation accuracy, or at the
-latest where looks are many. Each mode of prediction has an epoch of its own. Everything stays on
-the device until it is asked for, so that scoring never makes training wait.
+A run's score is its test accuracy at the first evaluation of highest validation accuracy, and each
+mode of prediction has an evaluation of its own; or it is that of the weights that were kept, by
+whatever measure. Everything stays on the device until it is asked for, so that scoring never makes
+training wait.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from torch import Tensor
 from linkdist.graph import Graph, IntArray
 from linkdist.splits import Split
 
+PARTS = ("validation", "test")
+
 
 class Best(NamedTuple):
     """What each replica scored, as shares of 1, and when.
@@ -25,7 +28,7 @@ class Best(NamedTuple):
     Attributes
     ----------
     epochs : (R,) int array
-        The first epoch of highest validation accuracy, from 1.
+        The evaluation that counts, from 1.
     validation, test : (R,) float arrays
         The accuracies there.
     """
@@ -43,17 +46,18 @@ class History:
     graph : Graph
         Whose labels are the truth.
     splits : sequence of Split
-        One a replica, with as many validation and test nodes each.
+        One for each replica.
     device : torch.device
         Where the logits will be.
-    latest : bool, optional
-        Of equally good looks the latest counts, not the first: with few validation nodes and many
-        looks there are many equals.
+    rule : {'first', 'marked'}, optional
+        Which evaluation counts: the first of highest validation accuracy, or the one that `mark`
+        named last.
 
     Attributes
     ----------
     nodes : (R, validation + test) tensor
-        The nodes that are scored, in this order.
+        The nodes that are scored, in this order; where splits differ in size, nodes that do not
+        count fill up the shorter ones.
 
     Examples
     --------
@@ -71,15 +75,18 @@ class History:
         graph: Graph,
         splits: Sequence[Split],
         device: torch.device,
-        latest: bool = False,
+        rule: str = "first",
     ) -> None:
-        self.latest = latest
-        nodes = np.stack([np.r_[split.validation, split.test] for split in splits])
+        self.rule = rule
+        parts = [_filled([getattr(split, part) for split in splits]) for part in PARTS]
+        self.sizes = [nodes.shape[1] for nodes, _ in parts]
+        nodes, counts = (np.concatenate(both, axis=1) for both in zip(*parts, strict=True))
         self.nodes = torch.from_numpy(nodes).to(device)
+        self.counts = torch.from_numpy(counts).to(device)
         self.truth = torch.from_numpy(graph.labels[nodes]).to(device)
-        self.sizes = [len(splits[0].validation), len(splits[0].test)]
         self.records: dict[str, list[Tensor]] = {}
         self.highest: dict[str, Tensor] = {}
+        self.marked = torch.zeros(len(splits), dtype=torch.int64, device=device)
 
     def record(self, mode: str, scores: Tensor) -> Tensor:
         """Score an epoch's logits (R, n, C); (R,) booleans say whose epoch is the best so far."""
@@ -89,37 +96,38 @@ class History:
         """The same for logits of the scored nodes alone, (R, validation + test, C)."""
         return self._record(mode, scores.argmax(-1))
 
-    def scored(self, values: Tensor) -> Tensor:
-        """The rows of values (R, n, C) that are of scored nodes, (R, validation + test, C)."""
-        return values.gather(1, self.nodes.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
-
-    def validation(self, scores: Tensor) -> Tensor:
-        """Validation accuracy (…, R) of the scored nodes' logits, which is not recorded."""
-        held = self.sizes[0]
-        hits = scores[..., :held, :].argmax(-1) == self.truth[:, :held]
-        return hits.double().mean(-1)
+    def mark(self, better: Tensor) -> None:
+        """Let the latest evaluation count where `better` (R,) is true."""
+        latest = max(map(len, self.records.values())) - 1
+        self.marked = torch.where(better, latest, self.marked)
 
     def _record(self, mode: str, predicted: Tensor) -> Tensor:
-        hits = (predicted == self.truth).double().split(self.sizes, dim=1)
-        validation, test = (part.mean(1) for part in hits)
+        hits = ((predicted == self.truth) & self.counts).double().split(self.sizes, dim=1)
+        counts = self.counts.double().split(self.sizes, dim=1)
+        validation, test = (a.sum(1) / b.sum(1) for a, b in zip(hits, counts, strict=True))
         self.records.setdefault(mode, []).append(torch.stack([validation, test]))
         highest = self.highest.get(mode, torch.full_like(validation, -1))
         self.highest[mode] = highest.maximum(validation)
-        better: Tensor = validation >= highest if self.latest else validation > highest
+        better: Tensor = validation > highest
         return better
 
     @property
     def chooses(self) -> bool:
         """Whether there are validation nodes, without which no epoch is better than another."""
-        return self.sizes[0] > 0
+        return bool(self.sizes[0])
 
     def state(self) -> dict[str, Tensor]:
         """What was recorded, by name."""
-        return {f"history.{mode}": torch.stack(all_) for mode, all_ in self.records.items()}
+        curves = {f"history.{mode}": torch.stack(all_) for mode, all_ in self.records.items()}
+        return {**curves, "marked": self.marked}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state` gave."""
+        if "marked" in state:
+            self.marked = state["marked"].to(self.nodes.device)
         for name, curve in state.items():
+            if not name.startswith("history."):
+                continue
             mode, curve = name.removeprefix("history."), curve.to(self.nodes.device)
             self.records[mode] = list(curve)
             self.highest[mode] = curve[:, 0].amax(0)
@@ -133,7 +141,17 @@ class History:
         """Each replica's score and the epoch it was reached in."""
         curve = self.curve(mode)
         chosen = curve[:, 0].argmax(axis=0)  # (R,)
-        if self.latest:
-            chosen = len(curve) - 1 - curve[::-1, 0].argmax(axis=0)
+        if self.rule == "marked":
+            chosen = self.marked.cpu().numpy()
         validation, test = curve[chosen, :, np.arange(curve.shape[2])].T
         return Best(chosen + 1, validation, test)
+
+
+def _filled(parts: Sequence[IntArray]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Nodes of each replica side by side, and which of them count."""
+    width = max((len(part) for part in parts), default=0)
+    nodes = np.zeros((len(parts), width), dtype=np.int64)
+    counts = np.zeros((len(parts), width), dtype=bool)
+    for row, mask, part in zip(nodes, counts, parts, strict=True):
+        row[: len(part)], mask[: len(part)] = part, True
+    return nodes, counts

@@ -1,8 +1,7 @@
 """What trainings are made of: a ground, a course, and stages.
 
 A `Ground` is what all stages of a training stand on, a `Course` how far it is, and a `Stage` a
-network in training that is looked at. The paper's methods have one `Plain` stage; SelfLinkDist has
-two, a `Teacher` and a `Student`.
+network in training that is evaluated. The paper's methods have one `Plain` stage.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ from linkdist.adam import Adam
 from linkdist.checkpoints import Keeper
 from linkdist.coefficients import coefficients
 from linkdist.graph import Graph
-from linkdist.inference import FORMS, logits, message_passing, parts_of
+from linkdist.inference import FORMS, logits, message_passing
 from linkdist.inputs import Inputs
 from linkdist.losses import Coefficients
 from linkdist.neighbours import Neighbours
@@ -29,9 +27,6 @@ from linkdist.splits import Split, observe
 
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
-
-ALPHAS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""What α may be where validation nodes choose it."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -54,24 +49,6 @@ class Ground:
         self.everyone = Neighbours([graph.edges], graph.n, self.device)
         # Where the graph is a sample of a larger one, that one's are given.
         self.by = by or coefficients(self.views, BETA[setting], self.device)
-
-    @property
-    def seen(self) -> Neighbours:
-        """The links of each view."""
-        return Neighbours([view.edges for view in self.views], self.graph.n, self.device)
-
-    @property
-    def judged(self) -> Neighbours:
-        """The links of each view and its validation nodes: by these a teacher is chosen.
-
-        Where a setting hides the test nodes, what is taught must not depend on them.
-        """
-        edges = []
-        for view, split in zip(self.views, self.splits, strict=True):
-            there = np.zeros(self.graph.n, dtype=bool)
-            there[view.nodes] = there[split.validation] = True
-            edges.append(self.graph.edges[there[self.graph.edges].all(axis=1)])
-        return Neighbours(edges, self.graph.n, self.device)
 
     def network(self, seeds: Sequence[int]) -> ForkedMLP:
         """Fresh replicas."""
@@ -135,12 +112,9 @@ class Stage(ABC):
         The scores of every look.
     """
 
-    latest = False
-    """Which of equally good looks counts: the paper's first, or the latest."""
-
     def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
         self.ground, self.network, self.adam = ground, network, adam
-        self.history = History(ground.graph, ground.splits, ground.device, self.latest)
+        self.history = History(ground.graph, ground.splits, ground.device)
         self.alpha = ground.by.alpha.clone()
 
     @abstractmethod
@@ -181,62 +155,3 @@ class Plain(Kept):
         for form in FORMS:
             scores = message_passing(z, s, self.ground.everyone, self.alpha, form)
             self.history.record(form, scores)
-
-
-class Teacher(Stage):
-    """A stage that keeps the logits of each replica's best look with links."""
-
-    latest = True
-
-    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
-        super().__init__(ground, network, adam)
-        shape = (len(ground.seeds), ground.graph.n, ground.graph.C)
-        self.z, self.s = (torch.zeros(shape, device=ground.device) for _ in range(2))
-        self.judged = ground.judged
-
-    def look(self) -> None:
-        """Score the present logits with links, and keep them where they are the best."""
-        z, s = logits(self.network, self.ground.inputs)
-        own, word = (self.history.scored(part) for part in parts_of(z, s, self.judged))
-        scores = own + self.alpha.view(-1, 1, 1) * word
-        better = self.history.record_nodes("mean", scores).view(-1, 1, 1)
-        better = better | (not self.history.chooses)
-        torch.where(better, z, self.z, out=self.z)
-        torch.where(better, s, self.s, out=self.s)
-
-    def state(self) -> dict[str, Tensor]:
-        """The live tensors that the rest of the stage depends on, but for its history."""
-        return {**super().state(), "z": self.z, "s": self.s}
-
-
-class Student(Kept):
-    """A stage whose α is learnt, too: the one of some that does best on validation nodes."""
-
-    latest = True
-
-    def __init__(self, ground: Ground, network: ForkedMLP, adam: Adam) -> None:
-        super().__init__(ground, network, adam)
-        self.looked = self.alpha.clone()
-
-    def look(self) -> None:
-        """Score the present weights, and keep them where they are the best from features."""
-        z, s = logits(self.network, self.ground.inputs)
-        own, word = (self.history.scored(part) for part in parts_of(z, s, self.ground.everyone))
-        self._choose_alpha(own, word)
-        self.history.record_nodes("mean", own + self.looked.view(-1, 1, 1) * word)
-        better = self.history.record_nodes("features", own)
-        self.best.keep(better)
-        torch.where(better, self.looked, self.alpha, out=self.alpha)
-
-    def _choose_alpha(self, own: Tensor, word: Tensor) -> None:
-        """The α that does best on validation nodes; the view's own where none does better."""
-        self.looked.copy_(self.ground.by.alpha)
-        if not self.history.chooses:
-            return
-        tried = torch.stack([self.looked, *(torch.full_like(self.looked, a) for a in ALPHAS)])
-        scores = own + tried.view(*tried.shape, 1, 1) * word  # (A, R, nodes, C)
-        found = self.history.validation(scores)  # (A, R)
-        # Of equally good ones the first counts.
-        order = torch.arange(len(tried), device=found.device).unsqueeze(1)
-        chosen = (found - 1e-9 * order).argmax(0, keepdim=True)
-        self.looked.copy_(tried.gather(0, chosen).squeeze(0))

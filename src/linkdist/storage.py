@@ -117,6 +117,7 @@ def save(directory: Path | str, saved: Saved) -> None:
         "shape": _shape(saved.model)._asdict(),
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),
+        "own": saved.model.own.tolist(),
         "columns": columns,
         "about": _plain(saved.about),
         "digests": {name: digest_of(content) for name, content in files.items()},
@@ -179,7 +180,9 @@ def load(directory: Path | str) -> Saved:
     rehearsal = None
     if REHEARSAL in header.files:
         rehearsal = _unpack(target, REHEARSAL, header.files)
-    model = Model(network, torch.from_numpy(header.alpha), header.classes)
+    model = Model(
+        network, torch.from_numpy(header.alpha), header.classes, torch.from_numpy(header.own)
+    )
     return Saved(model, header.encoders, header.about, rehearsal, header.files.get(ONNX))
 
 

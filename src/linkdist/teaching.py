@@ -1,18 +1,12 @@
-"""A network that teaches itself: what message passing says, learnt from features.
+"""A network that learns targets: what teachers say of each node, learnt from features.
 
-With links a trained forked MLP knows more than from features alone. So its message-passing
-output over the links that training may see, labels where they are known, becomes the target
-
-    t_i = y_i                                              where the label is known
-    t_i = p( log p(z_i) + α · mean_j log p(s_j) )          elsewhere
-
-of a fresh one. In each step it sees nodes i, each with a neighbour j drawn at random, and minimises
+In each step it sees nodes i, each with a neighbour j drawn at random, and minimises
 
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
-so that both of its heads, and both modes of prediction, come from the same targets. Where features
-are many, half of them, others in each step, are hidden from it and from its teacher: they have to
-say the same from the rest.
+for targets t that are probabilities, so that both of its heads, and both modes of prediction, come
+from the same targets. Where features are many, half of them, others in each step, are hidden: the
+network has to say the same from the rest.
 """
 
 from __future__ import annotations
@@ -25,51 +19,17 @@ from torch import Tensor
 
 from linkdist.draws import Draws
 from linkdist.graph import UNKNOWN
-from linkdist.inference import message_passing
 from linkdist.inputs import Inputs
 from linkdist.losses import soft_cross_entropy
-from linkdist.neighbours import Neighbours, RandomNeighbours
+from linkdist.neighbours import RandomNeighbours
 from linkdist.network import ForkedMLP, Noise, hiding_words, kept_features
 from linkdist.splits import View
 from linkdist.training import Loop, Loss, padded
 
 HIDE = 0.5
-"""The share of many features that a step of a teacher or a student hides."""
+"""The share of many features that a step hides."""
 RATE = 0.003
 """Adam's learning rate for a student, at first."""
-
-
-def targets(z: Tensor, s: Tensor, seen: Neighbours, alpha: Tensor, views: Sequence[View]) -> Tensor:
-    """What a student learns of each node, over the links that training may see.
-
-    Parameters
-    ----------
-    z, s : (R, n, C) tensors
-        The teacher's logits.
-    seen : Neighbours
-        The views' links.
-    alpha : (R,) tensor
-        How much the neighbours' word counts.
-    views : sequence of View
-        With the labels that are known.
-
-    Returns
-    -------
-    (R, n, C) tensor
-        Probabilities.
-
-    Examples
-    --------
-    >>> from linkdist.graph import Graph
-    >>> from linkdist.splits import Split, observe
-    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
-    >>> view = observe(graph, Split(*map(np.array, ([0], [1], [2]))), "transductive")
-    >>> seen = Neighbours([view.edges], 3, torch.device("cpu"))
-    >>> targets(torch.zeros(1, 3, 2), torch.zeros(1, 3, 2), seen, torch.ones(1), [view])[0, :2]
-    tensor([[1.0000, 0.0000],
-            [0.5000, 0.5000]])
-    """
-    return with_known(message_passing(z, s, seen, alpha).softmax(-1), views)
 
 
 def with_known(p: Tensor, views: Sequence[View]) -> Tensor:
@@ -99,7 +59,7 @@ def loop_on_targets(
 ) -> Loop:
     """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
 
-    The learning rate falls to nothing over `epochs`, so that the last looks are good ones even
+    The learning rate falls to nothing over `epochs`, so that the last weights are good ones even
     where no validation nodes choose among them.
     """
     loss = loss_on_targets(network, inputs, views, p)

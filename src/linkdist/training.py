@@ -19,6 +19,7 @@ on a step is one replay, without a word from Python.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -117,11 +118,12 @@ def loop_on_links(
     rate: float = RATE,
     average: Average[ForkedMLP] | None = None,
     hide: float = 0.0,
+    epochs: float | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views."""
     loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method, hide)
     lengths = [len(view.edges) for view in views]
-    return Loop(network, loss, lengths, seeds, batch, rate, average)
+    return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
 
 
 class Seen(NamedTuple):
@@ -219,7 +221,7 @@ class Loop:
         Adam's learning rate.
     average : Average, optional
         Takes in the weights after every step.
-    epochs : int, optional
+    epochs : float, optional
         Over which the rate falls to nothing; without it the rate stays.
     adam : Adam, optional
         Of a loop over other items, whose training this one goes on with.
@@ -240,7 +242,7 @@ class Loop:
         batch: int = BATCH,
         rate: float = RATE,
         average: Average[Any] | None = None,
-        epochs: int | None = None,
+        epochs: float | None = None,
         adam: Adam | None = None,
         steps: Callable[[int], int] = lambda own: own,
     ) -> None:
@@ -263,19 +265,25 @@ class Loop:
 
     def run(
         self,
-        epochs: int,
+        epochs: float,
         after_epoch: AfterEpoch | None = None,
         start: int = 0,
         look: Callable[[], None] | None = None,
         looks: int = 1,
     ) -> None:
-        """Train up to `epochs` epochs, from `start`, with `looks` looks at the result in each."""
+        """Train up to `epochs` epochs, from `start`, with `looks` looks at the result in each.
+
+        The last epoch may be a part of one.
+        """
         at = {-(-self.steps * part // looks) for part in range(1, looks + 1)}
+        total = max(1, round(epochs * self.steps))
         with manners(self.device):
-            for epoch in range(start, epochs):
+            for epoch in range(start, math.ceil(epochs)):
                 for step in self.epoch(epoch):
                     if look is not None and step + 1 in at:
                         look()
+                    if epoch * self.steps + step + 1 == total:
+                        break
                 if after_epoch is not None:
                     after_epoch(epoch)
 

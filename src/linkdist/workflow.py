@@ -28,7 +28,7 @@ from linkdist.export import export_onnx, with_onnx
 from linkdist.findings import HeldOut, find
 from linkdist.fitting import check_epochs, fit
 from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
-from linkdist.inference import Model, from_features, logits, message_passing
+from linkdist.inference import Model, from_features, logits
 from linkdist.inputs import make_inputs
 from linkdist.link_tables import LinkReport, read_links
 from linkdist.links import with_own_loops
@@ -412,7 +412,7 @@ def _linked(model: Model, column: str, batches: Batches, edges: Path, watcher: W
     watcher.links(report)
     back = links[links[:, 0] != links[:, 1], ::-1]
     neighbours = Neighbours([np.concatenate([links, back])], len(whole), device)
-    passed = message_passing(z, s, neighbours, model.alpha)
+    passed = model.with_neighbours(z, s, neighbours)
     yield whole, passed.softmax(-1).mean(0).cpu().numpy()
 
 

@@ -2,7 +2,8 @@
 
 An engine is read from a model directory once and never changes; a new model is a new engine. Its
 ONNX file gives log-probabilities of both heads, from which links are combined here as the paper
-has it: softmax(own_i + α · mean_j neighbour_j), the mean over replicas.
+has it: softmax(κ · own_i + α · mean_j neighbour_j), the mean over replicas. A node without links
+is predicted from its features.
 """
 
 from __future__ import annotations
@@ -82,13 +83,15 @@ class Engine:
             Rows sum to 1.
         """
         if links is None or not len(links):
-            parts = [self._run(["probabilities"], x)[0] for x in _pieces(features)]
-            return np.concatenate(parts)
-        both = [self._run(OUTPUTS, x) for x in _pieces(features)]
-        own, neighbour = (np.concatenate(part) for part in zip(*both, strict=True))  # (n, R, C)
+            return np.concatenate([self._run(["probabilities"], x)[0] for x in _pieces(features)])
+        parts = [self._run(OUTPUTS, x) for x in _pieces(features)]
+        own, neighbour = (np.concatenate(part) for part in zip(*parts, strict=True))  # (n, R, C)
         n, R, C = own.shape
-        said = _mean_of_neighbours(links, n) @ neighbour.reshape(n, -1)
-        scores = own + self.header.alpha[:, None] * said.reshape(n, R, C)
+        mean = _mean_of_neighbours(links, n)
+        said = (mean @ neighbour.reshape(n, -1)).reshape(n, R, C)
+        linked = (np.diff(mean.indptr) > 0)[:, None, None]
+        both = self.header.own[:, None] * own + self.header.alpha[:, None] * said
+        scores = np.where(linked, both, own)
         p: FloatArray = _softmax(scores).mean(axis=1, dtype=np.float32)
         return p
 
@@ -155,7 +158,8 @@ def _dense(part: Any) -> FloatArray:  # noqa: ANN401
 
 def _mean_of_neighbours(links: Links, n: int) -> sparse.csr_matrix:
     """(n, n), each row the mean over a node's neighbours; a row of zeros where there is none."""
-    i, j = np.unique(np.concatenate([links, links[:, ::-1]]), axis=0).T
+    apart = links[links[:, 0] != links[:, 1]]
+    i, j = np.unique(np.concatenate([apart, apart[:, ::-1]]), axis=0).T
     ones = np.ones(len(i), dtype=np.float32)
     joined = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
     degree = np.maximum(np.asarray(joined.sum(axis=1)).ravel(), 1)

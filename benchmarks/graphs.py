@@ -1,0 +1,107 @@
+"""The graphs that choices and measurements use: the paper's sets, and others from LINKDIST_DATA.
+
+`load(name)` reads any of `PAPER` and `OTHERS`; none of their files is in the repository.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy import io, sparse
+
+from linkdist import datasets
+from linkdist.graph import Graph
+from linkdist.splits import Split
+
+PAPER = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]
+TWITCH = ["twitch-DE", "twitch-ENGB", "twitch-ES", "twitch-PTBR"]
+OTHERS = ["actor", "blogcatalog", "tolokers", "minesweeper", *TWITCH, "counties"]
+
+
+def load(name):
+    """A graph by its name."""
+    if name in datasets.DATASETS:
+        return datasets.load(name)
+    root = Path(os.environ["LINKDIST_DATA"])
+    if name == "blogcatalog":
+        return _blogcatalog(root)
+    if name == "counties":
+        return _counties(root)
+    if name.startswith("twitch-"):
+        return _twitch(root, name)
+    found = np.load(root / "heterophilous" / "raw" / f"{name}.npz")
+    features, labels = found["node_features"], found["node_labels"]
+    if name == "actor":  # words, most of them absent
+        features = sparse.csr_matrix(features)
+    elif name == "tolokers":  # numbers of any size; minesweeper's are 0 or 1
+        features = _standardised(features)
+    return Graph.build(features, found["edges"], labels, name=name)
+
+
+def draw(graph, kind, seed, final=True, most=2000):
+    """A few labels and hidden test nodes, without validation nodes.
+
+    `kind` is '5' or '20' labels of each class, '100' in all with at least one of each class, or a
+    share such as '5%'. Final measurements test on one half of a graph's nodes, choices are judged
+    on the other half.
+    """
+    random = np.random.default_rng([7, seed])
+    half = np.zeros(graph.n, dtype=bool)
+    half[np.random.default_rng(12345).permutation(graph.n)[: graph.n // 2]] = True
+    order = random.permutation(graph.n)
+    test = order[half[order] != final][: min(most, graph.n // 5)]
+    rest = order[~np.isin(order, test)]
+    of_class = [rest[graph.labels[rest] == c] for c in range(graph.C)]
+    if kind in ("5", "20"):
+        train = np.concatenate([nodes[: int(kind)] for nodes in of_class])
+    else:
+        count = round(float(kind[:-1]) / 100 * graph.n) if kind.endswith("%") else int(kind)
+        first = np.array([nodes[0] for nodes in of_class if len(nodes)])
+        others = rest[~np.isin(rest, first)]
+        train = np.concatenate([first, others])[:count]
+    none = np.array([], dtype=np.int64)
+    return Split(np.sort(train), none, np.sort(test))
+
+
+def _standardised(x):
+    return (x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1)
+
+
+def _blogcatalog(root):
+    found = io.loadmat(root / "blogcatalog" / "raw" / "BlogCatalog.mat")
+    links = np.stack(sparse.coo_matrix(found["Network"]).nonzero(), axis=1).astype(np.int64)
+    labels = found["Label"].ravel().astype(np.int64)
+    features = sparse.csr_matrix(found["Attributes"], dtype=np.float32)
+    return Graph.build(features, links, labels - labels.min(), name="blogcatalog")
+
+
+def _twitch(root, name):
+    """Streamers of one country: the games they like, and whether they use mature language."""
+    folder = root / "twitch" / name.split("-")[1]
+    games = json.loads((folder / "features.json").read_text())
+    table = np.genfromtxt(folder / "target.csv", delimiter=",", names=True, dtype=None)
+    n = len(table)
+    rows = np.repeat([int(node) for node in games], [len(set(g)) for g in games.values()])
+    columns = np.concatenate([sorted(set(g)) for g in games.values()])
+    ones = np.ones(len(rows), dtype=np.float32)
+    features = sparse.csr_matrix((ones, (rows, columns)), (n, 3170))
+    labels = np.zeros(n, dtype=np.int64)
+    labels[table["new_id"]] = np.char.lower(table["mature"].astype(str)) == "true"
+    links = np.loadtxt(folder / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64)
+    return Graph.build(features, links, labels, name=name)
+
+
+def _counties(root):
+    """US counties: did the margin of 2016 grow against that of 2012? A label of two classes."""
+    table = np.genfromtxt(root / "counties" / "nodes.csv", delimiter=",", names=True)
+    links = np.loadtxt(root / "counties" / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64)
+    ids = table["fips"].astype(np.int64)
+    place = {fips: row for row, fips in enumerate(ids.tolist())}
+    pairs = [(place[a], place[b]) for a, b in links.tolist() if a in place and b in place]
+    columns = [
+        name for name in table.dtype.names if name not in ("fips", "margin_2012", "margin_2016")
+    ]
+    x = np.stack([np.nan_to_num(table[name]) for name in columns], axis=1)
+    grew = (table["margin_2016"] > table["margin_2012"] + 0.05).astype(np.int64)
+    return Graph.build(_standardised(x).astype(np.float32), pairs, grew, name="counties")
