@@ -62,8 +62,11 @@ class Calibration:
         """
         rows: list[tuple[Array, Array, Array, float]] = []
         none = np.empty((0, faculty.graph.C))
-        for replica in faculty.replicas:
+        for r, replica in enumerate(faculty.replicas):
             labels, pi = faculty.labels(replica.trusts), faculty.shares(replica)
+            prior = faculty.prior[r]
+            if prior is not None:
+                pi = prior
             a, b = (
                 np.concatenate([none, *(part[place] for place in replica.trusts)])
                 for part in (own, word)
@@ -74,6 +77,8 @@ class Calibration:
             if linked[1] < WORTHLESS:
                 linked = np.array([alone[0], 0.0, alone[1]])
             log_p = calibrated(a[None], pi, alone)[np.arange(len(labels)), labels]
+            if prior is not None:
+                alone, linked = alone + [0, 1.0], linked + [0, 0, 1.0]
             rows.append((alone, linked, pi, -float(log_p.mean()) if len(labels) else 0.0))
         alone, linked, shares, loss = (np.array(part) for part in zip(*rows, strict=True))
         return cls(alone, linked, shares, loss)

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from linkdist.graph import Graph, IntArray
-from linkdist.panel.mixing import Array, calibrated, class_shares, exponents, mixture_weights
+from linkdist.panel.mixing import (
+    Array,
+    calibrated,
+    chosen_by_class,
+    class_shares,
+    estimated_shares,
+    exponents,
+    mixture_weights,
+)
 from linkdist.panel.replicas import Replica
 from linkdist.panel.teachers import Lesson, Teacher, masks
 from linkdist.teaching import with_known
@@ -115,11 +123,22 @@ class Faculty:
             for (variant, by, _), share in zip(chosen, weights, strict=True)
         ]
 
+    def told(self, r: int) -> float:
+        """How much of what there is to know of the judges' classes the teachers tell, 0 to 1."""
+        places, labels = self.replicas[r].trusts, self.labels(self.replicas[r].trusts)
+        pi, p = self.shares(self.replicas[r]), np.zeros(len(labels))
+        for g, trust in enumerate(self.trust[r]):
+            log_p = np.concatenate([self.heard[g][trust.variant][place] for place in places])[None]
+            truth = calibrated(log_p, pi, trust.by)[np.arange(len(labels)), labels]
+            p += trust.share * np.exp(truth)
+        return float(np.clip(1 + np.log(p).mean() / np.log(self.graph.C), 0, 1))
+
     @torch.no_grad()
     def targets(self) -> Tensor:
         """The mixture of the teachers over each view's links, labels in place, (R, n, C)."""
         R, graph, device = len(self.replicas), self.graph, self.lesson.device
         mixed = torch.zeros(R, graph.n, graph.C, device=device)
+        self.prior: list[Array | None] = [None] * R
         visible = masks([replica.view.nodes for replica in self.replicas], graph.n).to(device)
         pi = np.stack([self.shares(replica) for replica in self.replicas])
         for g, group in enumerate(self.groups):
@@ -135,6 +154,14 @@ class Faculty:
                 shift = _on(by[:, 1:] * pi[users], device).unsqueeze(1)
                 p = (_on(by[:, 0], device).view(-1, 1, 1) * log_p + shift).softmax(-1)
                 mixed[users] += _on(share, device).view(-1, 1, 1) * p
+        for r, replica in enumerate(self.replicas):
+            if chosen_by_class(self.labels(replica.trusts)):
+                at = torch.from_numpy(replica.view.nodes).to(device)
+                pi = self.told(r) * estimated_shares(mixed[r, at].double().cpu().numpy())
+                pi = pi - np.logaddexp.reduce(pi)
+                self.prior[r] = pi
+                mixed[r] *= _on(np.exp(pi), device)
+                mixed[r] /= mixed[r].sum(-1, keepdim=True)
         return with_known(mixed, [replica.view for replica in self.replicas])
 
     def mixture(self) -> dict[str, float]:

@@ -98,6 +98,8 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
                 break
             length = torch.where(enough, length, length / 2)
         better = ((found < value) & ~solved).unsqueeze(1)
+        if not bool(better.any()):
+            break
         step = length.unsqueeze(1) * direction * better
         steps, changes = [*steps, step][-MEMORY:], [*changes, (there - gradient) * better][-MEMORY:]
         point = point + step

@@ -141,6 +141,53 @@ def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
     return weights
 
 
+def chosen_by_class(labels: IntArray) -> bool:
+    """Whether there is the same number of labels of each class that has any.
+
+    Then labels were chosen by class, and their shares say nothing of those of all nodes.
+
+    Examples
+    --------
+    >>> chosen_by_class(np.array([0, 0, 1, 1, 2, 2])), chosen_by_class(np.array([0, 0, 1]))
+    (True, False)
+    """
+    counts = np.bincount(labels)
+    counts = counts[counts > 0]
+    return bool(len(counts) > 1 and counts.min() > 1 and np.ptp(counts) <= 1)
+
+
+def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
+    """Log of the classes' shares (C,) among nodes that were predicted as if all were equal.
+
+    Expectation maximisation finds the shares π that make predictions p_ic · C π_c most likely
+    (Saerens, Latinne and Decaestecker, 2002).
+
+    Parameters
+    ----------
+    p : (N, C) array
+        Probabilities, by labels of which there is the same number of each class.
+    prior : float, optional
+        Imaginary nodes, as a share of N, of equal shares: where predictions say nothing, all
+        classes stay equal.
+    rounds : int, optional
+        Of expectation and maximisation.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1]] * 80 + [[0.1, 0.9]] * 20)
+    >>> np.exp(estimated_shares(p, prior=0.0)).round(2)
+    array([0.88, 0.12])
+    """
+    N, C = p.shape
+    shares = np.full(C, 1 / C)
+    for _ in range(rounds):
+        each = p * shares
+        each = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
+        shares = (each.sum(axis=0) + prior * N / C) / (N * (1 + prior))
+    log: Array = np.log(np.maximum(shares, 1e-12))
+    return log
+
+
 def calibrated(opinions: Array, shares: Array, by: Array) -> Array:
     """Log-probabilities (N, C) of Π_k p_k^λ_k · π^δ, from opinions (K, N, C).
 
