@@ -78,7 +78,8 @@ class Calibration:
                 linked = np.array([alone[0], 0.0, alone[1]])
             log_p = calibrated(a[None], pi, alone)[np.arange(len(labels)), labels]
             if prior is not None:
-                alone, linked = alone + [0, 1.0], linked + [0, 0, 1.0]
+                alone[-1] += 1  # judges were chosen by class; who is predicted is not
+                linked[-1] += 1
             rows.append((alone, linked, pi, -float(log_p.mean()) if len(labels) else 0.0))
         alone, linked, shares, loss = (np.array(part) for part in zip(*rows, strict=True))
         return cls(alone, linked, shares, loss)

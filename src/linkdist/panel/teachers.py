@@ -44,8 +44,8 @@ FEW_COLUMNS = 64
 """Up to so many dense features, gradient boosting is a teacher."""
 SPREADING, STEPS = 0.9, 30
 """How much of a label flows on in a step of label spreading, and the number of steps."""
-WRITTEN = 1 << 27
-"""Numbers that averaged rows may take; above that they are not written down."""
+WRITTEN = {"cpu": 1 << 27, "cuda": 1 << 30}
+"""Numbers that averaged rows may take on a device; above that they are not written down."""
 SMALLEST = 1e-4
 """The smallest probability of a teacher that may say 0."""
 
@@ -159,27 +159,47 @@ class Linear(Teacher):
 
 def linear_teachers(lesson: Lesson, hops: Sequence[int] = HOPS) -> list[list[Linear]]:
     """Logistic regressions, for each number of hops one of each strength."""
-    T, d, C = len(lesson.views), lesson.graph.d, lesson.graph.C
-    A = len(STRENGTHS)
-    strength = torch.tensor(STRENGTHS, device=lesson.device).repeat_interleave(T)
-    labels = lesson.labels.repeat(A, 1)  # (A T, m)
+    rows = [averaged_rows(lesson, hop) for hop in hops]
+    written = [part for part in rows if part is not None]
+    if len(written) == len(hops):
+        fitted = _fit_written(lesson, written)
+    else:
+        fitted = [_fit_averaged(lesson, hop) for hop in hops]
     mean, spread = lesson.centre
+    T, A, d = len(lesson.views), len(STRENGTHS), lesson.graph.d
     found = []
-    for hop in hops:
-        rows = averaged_rows(lesson, hop)
-        if rows is not None:
-            x, back = _shorter((rows - mean) / spread)
-            both = logistic_regression(_Times(x, A), labels, x.shape[2], C, strength)
-            weight = both[:, :-1] if back is None else back.repeat(A, 1, 1) @ both[:, :-1]
-        else:
-            both = logistic_regression(_Averaged(lesson, hop, A), labels, d, C, strength)
-            weight = both[:, :-1]
+    for hop, both in zip(hops, fitted, strict=True):
         # What was centred and scaled for the fit is read as it is afterwards.
-        raw = weight / _each(spread, A).transpose(1, 2)
+        raw = both[:, :-1] / _each(spread, A).transpose(1, 2)
         bias = both[:, -1:] - _each(mean, A) @ raw if mean.shape[2] == d else both[:, -1:]
         pairs = zip(STRENGTHS, raw.split(T), bias.split(T), strict=True)
         found.append([Linear(hop, c, w.contiguous(), b, lesson) for c, w, b in pairs])
     return found
+
+
+def _fit_written(lesson: Lesson, rows: Sequence[Tensor]) -> list[Tensor]:
+    """W and b (A T, d + 1, C) for each number of hops, all of them at once."""
+    mean, spread = lesson.centre
+    T, A, H = len(lesson.views), len(STRENGTHS), len(rows)
+    x, back = _shorter(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
+    strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(H * T)
+    labels = lesson.labels.repeat(A * H, 1)
+    both = logistic_regression(_Times(x, A), labels, x.shape[2], lesson.graph.C, strength)
+    parts = both.view(A, H, T, *both.shape[1:]).unbind(1)
+    if back is None:
+        return [part.flatten(0, 1) for part in parts]
+    return [
+        torch.cat([way @ part[..., :-1, :], part[..., -1:, :]], dim=-2).flatten(0, 1)
+        for way, part in zip(back.split(T), parts, strict=True)
+    ]
+
+
+def _fit_averaged(lesson: Lesson, hop: int) -> Tensor:
+    """W and b (A T, d + 1, C) for one number of hops, without writing rows down."""
+    T, A = len(lesson.views), len(STRENGTHS)
+    strength = torch.tensor(STRENGTHS, device=lesson.device).repeat_interleave(T)
+    rows, labels = _Averaged(lesson, hop, A), lesson.labels.repeat(A, 1)
+    return logistic_regression(rows, labels, lesson.graph.d, lesson.graph.C, strength)
 
 
 def _each(part: Tensor, times: int) -> Tensor:
@@ -229,7 +249,7 @@ def whole_averaged(lesson: Lesson, hop: int) -> Tensor | None:
     """X averaged over hops (n, d), on a GPU where all views see the same nodes; else None."""
     n, d = lesson.inputs.n, lesson.inputs.d
     shared = bool((lesson.visible == lesson.visible[:1]).all())
-    if lesson.device.type != "cuda" or not shared or n * d > WRITTEN << 2:
+    if lesson.device.type != "cuda" or not shared or n * d > WRITTEN["cuda"]:
         return None
     whole = _dense(lesson.graph.features, lesson.device) * lesson.scale
     return averaged(whole.unsqueeze(0), hop, lesson.around(lesson.visible[:1])).squeeze(0)
@@ -256,12 +276,12 @@ def averaged_rows(lesson: Lesson, hop: int) -> Tensor | None:
     T, m = lesson.rows.shape
     x, n = lesson.graph.features, lesson.graph.n
     if isinstance(x, np.ndarray) and x.shape[1] <= m:
-        if T * n * x.shape[1] > WRITTEN:
+        if T * n * x.shape[1] > WRITTEN[lesson.device.type]:
             return None
         columns = torch.from_numpy(x).to(lesson.device).expand(T, -1, -1).contiguous()
         at = lesson.rows.unsqueeze(-1).expand(-1, -1, x.shape[1])
         return averaged(columns, hop, lesson.seen).gather(1, at)
-    if T * n * m > WRITTEN:
+    if T * n * m > WRITTEN[lesson.device.type]:
         return None
     # Fewer rows than columns: average who is read, not what is read.
     reads = torch.zeros(T, n, m, device=lesson.device)
@@ -296,18 +316,15 @@ def _dense(x: FeatureMatrix, device: torch.device) -> Tensor:
 
 
 def _shorter(x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rows (T, m, d) in as few columns as there are rows, and the way back.
+    """Rows (T, m, d) in as few columns as there are rows, and the way back (T, d, m).
 
-    A rotation changes neither products nor lengths, so the regression stays the same.
+    A rotation changes neither products nor lengths, so the regression stays the same. A GPU is
+    faster with the rows as they are.
     """
-    if x.shape[1] >= x.shape[2]:
+    if x.is_cuda or x.shape[1] >= x.shape[2]:
         return x, None
-    values, vectors = torch.linalg.eigh((x @ x.transpose(1, 2)).double())
-    values, vectors = values.float(), vectors.float()
-    real = values > 1e-6 * values[:, -1:].clamp(min=1e-12)
-    length = torch.where(real, values.clamp(min=0).sqrt(), 0.0).unsqueeze(1)
-    inverse = torch.where(length > 0, 1 / length.clamp(min=1e-12), 0.0)
-    return vectors * length, x.transpose(1, 2) @ (vectors * inverse)
+    basis, rest = torch.linalg.qr(x.transpose(1, 2))
+    return rest.transpose(1, 2).contiguous(), basis
 
 
 def _hops(hops: int) -> str:
