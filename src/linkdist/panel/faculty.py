@@ -23,6 +23,8 @@ from linkdist.panel.replicas import Replica
 from linkdist.panel.teachers import Lesson, Teacher, masks
 from linkdist.teaching import with_known
 
+LOWEST = -30.0
+"""The lowest log-probability of a teacher: no opinion is infinitely sure."""
 ALONE = (1.0,)
 """The exponent of one opinion where nobody judges it."""
 
@@ -87,7 +89,7 @@ class Faculty:
             return {}
         present = masks([self.replicas[p].present for p in self.judged], self.graph.n)
         around = self.lesson.around(present.to(self.lesson.device))
-        log_p = teacher.log_p([self.of[p] for p in self.judged], around)
+        log_p = teacher.log_p([self.of[p] for p in self.judged], around).clamp(min=LOWEST)
         nodes = [self.replicas[p].judges for p in self.judged]
         return dict(zip(self.judged, picked(log_p, nodes), strict=True))
 
@@ -146,9 +148,8 @@ class Faculty:
                 users = [r for r in range(R) if self.trust[r][g].variant == v]
                 if not users:
                     continue
-                log_p = teacher.log_p(
-                    [self.of[r] for r in users], self.lesson.around(visible[users])
-                )
+                around = self.lesson.around(visible[users])
+                log_p = teacher.log_p([self.of[r] for r in users], around).clamp(min=LOWEST)
                 by = np.stack([self.trust[r][g].by for r in users])
                 share = np.array([self.trust[r][g].share for r in users])
                 shift = _on(by[:, 1:] * pi[users], device).unsqueeze(1)

@@ -100,8 +100,10 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
         better = ((found < value) & ~solved).unsqueeze(1)
         if not bool(better.any()):
             break
-        step = length.unsqueeze(1) * direction * better
-        steps, changes = [*steps, step][-MEMORY:], [*changes, (there - gradient) * better][-MEMORY:]
+        step = torch.where(better, length.unsqueeze(1) * direction, 0.0)
+        # A point that overflowed is NaN, which no factor of 0 takes away.
+        change = torch.where(better, there - gradient, 0.0)
+        steps, changes = [*steps, step][-MEMORY:], [*changes, change][-MEMORY:]
         point = point + step
         value = torch.where(better.squeeze(1), found, value)
         gradient = torch.where(better, there, gradient)
