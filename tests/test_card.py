@@ -1,12 +1,15 @@
 """Oracles: Markdown and SVG read back by a parser; coordinates worked by hand."""
 
+import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkdist.card import HEIGHT, LEFT, LIMITS, RIGHT, TOP, WIDTH, card, curve
+from linkdist.card import HEIGHT, LEFT, LIMITS, RIGHT, STALE, TOP, WIDTH, card, curve
+from linkdist.panel.estimates import Estimates, Score
 
 ABOUT = {
     "id": "paper",
@@ -99,7 +102,68 @@ def test_any_names_stay_in_their_cells(classes, column):
 )
 def test_any_json_can_be_told(value):
     keys = ("id", "label", "method", "epochs", "seconds", "data", "tally", "scores", "versions")
-    assert card("m", dict.fromkeys(keys, value), ["a"], []).endswith(LIMITS + "\n")
+    about = {**dict.fromkeys(keys, value), "estimates": {"new_rows": [{"name": value}]}}
+    about["estimates"] |= dict.fromkeys(("judges", "by", "verdict", "known_rows"), value)
+    assert card("m", about, ["a"], []).endswith(LIMITS + "\n")
+    assert card("m", {"estimates": value}, ["a"], []).endswith(LIMITS + "\n")
+
+
+def scored(name, accuracy, links=False):
+    return Score(name, accuracy, accuracy - 0.05, accuracy + 0.04, links)
+
+
+KNOWN = Estimates(
+    140,
+    "folds",
+    [scored("this model, from features", 0.7434), scored("this model, with links", 0.786, True)],
+    [scored("this model, from features", 0.793), scored("this model, with links", 0.814, True)],
+    [scored("label spreading", 0.75, True), scored('<b> | & "x"', 0.6)],
+    ["Links pay in training: 74.3 %.", "From features, <b> | is *better*."],
+    ["One row alone is labelled '<b>'.", "There are no links."],
+    {"features": 1.0},
+)
+
+
+def test_a_card_tells_how_good_the_model_is_before_anything_was_held_out():
+    about = {**ABOUT, "estimates": json.loads(json.dumps(KNOWN.as_json()))}
+    text = card("papers", about, ["maths", "physics"], COLUMNS)
+    found = sections(text)
+    assert list(found)[:3] == ["Use", "How good it is", "Held-out accuracy"]
+    good = found["How good it is"]
+    assert cells(good) == [
+        ["who", "accuracy", "90 % interval", "needs links"],
+        ["---", "---:", "---:", "---:"],
+        ["this model, from features, new rows", "74.3%", "69.3% to 78.3%", "no"],
+        ["this model, with links, new rows", "78.6%", "73.6% to 82.6%", "yes"],
+        ["this model, from features, rows of the table", "79.3%", "74.3% to 83.3%", "no"],
+        ["this model, with links, rows of the table", "81.4%", "76.4% to 85.4%", "yes"],
+        ["label spreading, new rows", "75.0%", "70.0% to 79.0%", "yes"],
+        ['\\<b\\> \\| \\& "x", new rows', "60.0%", "55.0% to 64.0%", "no"],
+    ]
+    lead = "Links pay in training: 74.3 %. From features, \\<b\\> \\| is \\*better\\*."
+    assert good.strip().startswith(lead)
+    assert "140 labelled nodes, by folds." in good
+    assert good.rstrip().endswith(
+        "What these scores cannot tell:\n\n- One row alone is labelled '\\<b\\>'.\n"
+        "- There are no links."
+    )
+    others = {title: body for title, body in found.items() if title != "How good it is"}
+    assert others == sections(card("papers", ABOUT, ["maths", "physics"], COLUMNS))
+
+
+def test_estimates_without_warnings_or_rows_of_the_table():
+    known = replace(KNOWN, known_rows=[], warnings=[]).as_json()
+    good = sections(card("m", {"estimates": known}, ["a"]))["How good it is"]
+    assert len(cells(good)) == 2 + 4
+    assert "cannot tell" not in good
+    assert STALE not in good
+    updated = card("m", {"estimates": known, "updates": [1]}, ["a"])
+    assert STALE in sections(updated)["How good it is"]
+
+
+@pytest.mark.parametrize("nothing", [None, {}, [], "", {"new_rows": []}, {"new_rows": [1]}])
+def test_no_estimates_are_no_section(nothing):
+    assert "How good" not in card("m", {"estimates": nothing}, ["a"])
 
 
 def drawn(picture):

@@ -20,7 +20,6 @@ from linkdist.findings import (
     class_scores,
     find,
     flatten,
-    interval,
     judge,
     least_sure,
     reliability,
@@ -30,6 +29,7 @@ from linkdist.graph import UNKNOWN, Graph
 from linkdist.inference import logits, message_passing
 from linkdist.inputs import make_inputs
 from linkdist.neighbours import Neighbours
+from linkdist.panel.estimates import interval
 from linkdist.splits import held_out
 
 
@@ -53,7 +53,7 @@ def trained(planted):
 def found_of(trained):
     graph, splits, result = trained
     ids = [f"n{i}" for i in range(graph.n)]
-    return find(graph, splits, result.model, result.history, ids)
+    return find(graph, splits, result, ids)
 
 
 def random_case(seed, n=200, C=5):
@@ -106,7 +106,7 @@ def test_agreement_without_links_is_nothing():
 
 def test_the_interval_holds_the_shares_that_are_not_too_far():
     for share, n in [(0.0, 5), (0.9, 10), (1.0, 40), (0.5, 1000)]:
-        for end in interval(share, n):
+        for end in interval(share, n, z=1.96):
             # Wilson: the ends are the truths of which the share found is 1.96 deviations away.
             assert abs(share - end) == pytest.approx(1.96 * np.sqrt(end * (1 - end) / n), abs=1e-6)
 
@@ -215,7 +215,7 @@ def test_findings_are_the_same_each_time(trained):
 def test_nothing_held_out_is_not_judged(planted):
     splits = [held_out(planted.labels, 0, 0)]
     result = fit(planted, splits, epochs=1, device="cpu")
-    found = find(planted, splits, result.model, result.history, range(60))
+    found = find(planted, splits, result, range(60))
     assert found.held_out is None
     assert len(found.unsure) == UNSURE
 
@@ -226,7 +226,7 @@ def test_a_large_graph_is_mapped_in_part():
     graph = Graph.build(random.normal(size=(n, 3)), random.integers(0, n, (n, 2)), np.arange(n) % 2)
     splits = [held_out(graph.labels, 0.1, 0)]
     result = fit(graph, splits, epochs=1, device="cpu")
-    found = find(graph, splits, result.model, result.history, range(n)).map
+    found = find(graph, splits, result, range(n)).map
     assert len(set(found.ids)) == len(found.places) == MAPPED
     classes = [graph.labels[int(id)] for id in found.ids]
     np.testing.assert_array_equal(found.classes, classes)

@@ -327,16 +327,16 @@ def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
     saved = workflow.train(tables("old", 0, 50), out, options)
     page = (out / "report.html").read_text("utf-8")
     assert page == saved.report
-    assert Page(page).ids[0] == "accuracy"
+    assert Page(page).ids[0] == "estimates"
     assert "<h1>a &amp; b</h1>" in page
     assert "&lt;a&gt;" in page
     assert "<a>" not in page
-    looks = len(saved.about["curve"][0])
-    assert looks > saved.about["epochs"]
-    assert "Accuracy by look" in page
-    assert re.search(rf"The weights of looks? [\d to]+ of {looks} were kept", page)
-    accuracy = saved.about["scores"]["accuracy from features"]
-    assert f"<b>{100 * accuracy:.1f}\xa0%</b>" in page
+    for score in saved.about["estimates"]["new_rows"]:
+        assert f"<b>{100 * score['accuracy']:.1f}\xa0%</b>" in page
+    for sentence in saved.about["estimates"]["verdict"]:
+        assert sentence in page
+    # A single look is no curve.
+    assert [id for id in Page(page).ids if id in SECTIONS] == SECTIONS[1:]
     assert load(out).report is None
     workflow.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
     assert not (out / "report.html").exists()

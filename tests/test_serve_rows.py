@@ -32,7 +32,8 @@ def header_of(kinds):
     encoders.see(batch)
     encoders.settle()
     shape = Shape(1, encoders.d, 256, 2)
-    return Header(shape, ("no", "yes"), np.ones(1, np.float32), encoders, {}, {}, "")
+    one = np.ones(1, np.float32)
+    return Header(shape, ("no", "yes"), one, one, encoders, {}, {}, "")
 
 
 HEADERS = {"dense": header_of({k: v for k, v in KINDS.items() if k != "c"}),

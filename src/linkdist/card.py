@@ -26,9 +26,13 @@ STALE = (
     "nodes that it would tell of are not at hand."
 )
 
+SCORED = {"new_rows": "new rows", "known_rows": "rows of the table", "baselines": "new rows"}
+"""The lists of scores in 'estimates', and which rows each is of."""
+
 LIMITS = """\
 - A node gets one of the classes above, also where it is of none of them.
-- The confidence is the network's own and has not been calibrated.
+- Probabilities are calibrated on held-out labels where the method is SelfLinkDist, and otherwise
+  the network's own.
 - The accuracy is that of nodes held out from the graph trained on. Nodes from elsewhere, or from
   later, can differ: measure it on labelled nodes of your own.
 - Prediction with links asks for the columns of the neighbours as well."""
@@ -48,8 +52,8 @@ def card(
         Of the directory.
     about : mapping
         What training was, as plain JSON. Known are 'id', 'label', 'method', 'setting', 'epochs',
-        'seconds', 'data', 'tally', 'scores', 'curve', 'kept', 'confusion', 'updates' and
-        'versions'; what is missing is left out.
+        'seconds', 'data', 'tally', 'estimates', 'scores', 'curve', 'kept', 'confusion', 'updates'
+        and 'versions'; what is missing is left out.
     classes : sequence of str
         Their names.
     columns : sequence of mapping, optional
@@ -75,6 +79,7 @@ def card(
     )
     sections = {
         "Use": _usage(name, about, columns),
+        "How good it is": _estimates(about),
         "Held-out accuracy": _accuracy(about),
         "Confusion": _confusion(about.get("confusion"), classes),
         "Classes": ", ".join(map(_text, classes)),
@@ -112,6 +117,40 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
         "    features = saved.encoders.encode(batch)\n"
         "    probabilities = linkdist.from_features(saved.model, features)\n```"
     )
+
+
+def _estimates(about: About) -> str:
+    """Verdict, scores beside baselines, and warnings; empty where nobody judged."""
+    known = _mapping(about.get("estimates"))
+    rows = [
+        _score(part, rows_of)
+        for key, rows_of in SCORED.items()
+        for part in _list(known.get(key))
+        if isinstance(part, Mapping)
+    ]
+    if not rows:
+        return ""
+    on = f"These are scores of {_number(known.get('judges'))} labelled nodes, by {known.get('by')}."
+    warnings = "\n".join(f"- {_text(said)}" for said in _list(known.get("warnings")))
+    parts = [
+        " ".join(map(_text, _list(known.get("verdict")))),
+        _table(["who", "accuracy", "90 % interval", "needs links"], rows),
+        _text(on),
+        f"What these scores cannot tell:\n\n{warnings}" if warnings else "",
+        STALE if about.get("updates") else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _score(part: About, rows_of: str) -> list[str]:
+    """A row of the table of scores."""
+    who = _text(f"{part.get('name')}, {rows_of}")
+    between = f"{_share(part.get('low'))} to {_share(part.get('high'))}"
+    return [who, _share(part.get("accuracy")), between, "yes" if part.get("links") else "no"]
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _accuracy(about: About) -> str:

@@ -8,6 +8,7 @@ hollow one a prediction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ import numpy as np
 from linkdist.drawing import Axis, drawing, line, percent, round_step, short
 from linkdist.findings import BINS, Array, HeldOut, HiddenMap, Reliability
 from linkdist.graph import IntArray
+from linkdist.panel.estimates import Estimates, Score
 
 MODES = {"features": "from features", "links": "with links"}
 
@@ -52,6 +54,11 @@ svg .in { text-anchor: middle; fill: var(--ink); font-variant-numeric: tabular-n
 svg .mid { fill: var(--deep) } svg .over { fill: var(--page); font-weight: 600; letter-spacing: 0 }
 svg .name, svg .head { fill: var(--ink); font-size: 12px }
 svg .ideal { stroke: var(--muted); stroke-dasharray: 3 3 } svg .side { font-style: italic }
+svg .track { stroke: var(--line) } svg .guide { stroke: var(--tone); stroke-dasharray: 2 4 }
+svg .span { stroke: var(--tone); stroke-width: 8; stroke-opacity: .35 }
+svg .who { fill: var(--ink) } svg .group { fill: var(--ink); font-weight: 600 }
+svg .who, svg .group, svg .scored { paint-order: stroke; stroke: var(--page); stroke-width: 5px;
+  stroke-linejoin: round }
 svg .gap { stroke: var(--tone); stroke-width: 2 } svg .bin { fill: var(--tone) }
 svg .bar { fill: var(--muted); fill-opacity: .35 } svg .small { font-size: 10px }
 svg .mark { stroke: var(--tone); stroke-width: 1.2 } svg .known { fill: var(--tone) }
@@ -149,6 +156,117 @@ def _apart(places: Mapping[str, float], room: float) -> dict[str, float]:
         if lack > 0:
             moved[above], moved[below] = moved[above] - lack / 2, moved[below] + lack / 2
     return moved
+
+
+# Scores beside baselines --------------------------------------------------------------------------
+
+DRAWN = 8
+"""Baselines that have a line; a table names them all."""
+BASELINES = "Baselines, new rows"
+EDGE, LANE, OVER = 28, 38, 34
+"""Room at both sides, the height of a score's line and that of a group's title."""
+
+
+def groups_of(known: Estimates) -> dict[str, list[Score]]:
+    """All scores under the titles of their groups, as they are shown; no group is empty.
+
+    Examples
+    --------
+    >>> ours = [Score("this model, from features", 0.8, 0.7, 0.9, False)]
+    >>> groups_of(Estimates(20, "folds", ours, [], [], []))["This model, new rows"][0].name
+    'from features'
+    """
+    groups = {
+        "This model, new rows": [_without_owner(score) for score in known.new_rows],
+        "This model, rows of the table": [_without_owner(score) for score in known.known_rows],
+        BASELINES: known.baselines,
+    }
+    return {title: scores for title, scores in groups.items() if scores}
+
+
+def _without_owner(score: Score) -> Score:
+    """A score whose group says already that it is this model's."""
+    return replace(score, name=score.name.removeprefix("this model, "))
+
+
+def score_chart(known: Estimates) -> str:
+    """Accuracies as dots on their 90 % intervals, this model's above those of baselines.
+
+    Names stand above their lines, not beside them: so they can be long, and are read on a phone.
+
+    Parameters
+    ----------
+    known : Estimates
+        With a score at least.
+
+    Examples
+    --------
+    >>> ours = [Score("this model, from features", 0.8, 0.7, 0.9, False)]
+    >>> score_chart(Estimates(20, "folds", ours, [], [], [])).count("<circle")
+    1
+    """
+    groups = {title: scores[:DRAWN] for title, scores in groups_of(known).items()}
+    lowest = min(score.low for scores in groups.values() for score in scores)
+    across = Axis.around([lowest, 1.0], EDGE, WIDTH - EDGE, most=6, least=0.01)
+    rows, y = [], 0
+    for title, scores in groups.items():
+        tone = "rest" if title == BASELINES else "features"
+        rows.append(f'<text class="group" x="{EDGE}" y="{y + 22}">{title}</text>')
+        y += OVER
+        for score in scores:
+            rows.append(_score_line(score, tone, across, y))
+            y += LANE
+    axis = _score_axis(across, known.new_rows[0].accuracy, y)
+    told = " ".join(
+        f"{title}: {'; '.join(_score_in_words(score) for score in scores)}."
+        for title, scores in groups.items()
+    )
+    title = "Accuracy of this model and of baselines"
+    return drawing(WIDTH, y + 30, "scores", title, told, f"{axis}{''.join(rows)}")
+
+
+def _score_line(score: Score, tone: str, across: Axis, top: float) -> str:
+    name, middle = f"{short(score.name, 40)}{_needs(score)}", top + 26
+    return (
+        f'<g class="{tone}"><title>{escape(_score_in_words(score))}</title>'
+        f"{line('track', across.start, middle, across.end, middle)}"
+        f"{line('span', across(score.low), middle, across(score.high), middle)}"
+        f'<circle class="best" cx="{across(score.accuracy)}" cy="{middle}" r="5.5"/>'
+        f'<text class="who" x="{EDGE}" y="{top + 15}">{escape(name)}</text>'
+        f'<text class="y word scored" x="{WIDTH - EDGE}" y="{top + 15}">'
+        f"{percent(score.accuracy)}</text></g>"
+    )
+
+
+def _score_axis(across: Axis, ours: float, bottom: float) -> str:
+    marks = []
+    for tick in across.ticks():
+        marks.append(line("grid", across(tick), OVER, across(tick), bottom))
+        place = f'x="{across(tick)}" y="{bottom + 20}"'
+        marks.append(f'<text class="tick" {place}>{percent(tick, 0)}</text>')
+    guide = line("guide", across(ours), OVER, across(ours), bottom)
+    return f'{"".join(marks)}<g class="features">{guide}</g>'
+
+
+def _score_in_words(score: Score) -> str:
+    share = percent(score.accuracy)
+    return f"{score.name}{_needs(score)} {share}, 90\xa0% interval {between(score)}"
+
+
+def _needs(score: Score) -> str:
+    """A warning beside baselines; of this model the name says it."""
+    return " (needs links)" if score.links and score.name != MODES["links"] else ""
+
+
+def between(score: Score) -> str:
+    r"""A score's interval in words.
+
+    Examples
+    --------
+    >>> between(Score("features", 0.8, 0.701, 0.9, False))
+    '70.1 to 90.0\xa0%'
+    """
+    return f"{100 * score.low:.1f} to {percent(score.high)}"
 
 
 # Heat maps ----------------------------------------------------------------------------------------

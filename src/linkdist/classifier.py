@@ -4,8 +4,8 @@
     model.predict(X_new)                                   # from features alone
     model.predict(X_new, edges=edges_new)                  # with links, where they are at hand
 
-All nodes go into X, labelled or not: training learns from every link. Without validation nodes each
-replica holds out a share of the labels to choose its epoch by.
+All nodes go into X, labelled or not: training learns from every link. Without validation nodes
+folds of the labels judge the model, and `estimates_` says how good it is.
 """
 
 from __future__ import annotations
@@ -39,16 +39,23 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        CoLinkDist as the teacher of a fresh network, more accurate on most graphs and two to three
-        times the work (see docs/selflinkdist.md); or the paper's own, with or without random node
-        pairs to be pushed apart.
+        A network that a panel of teachers teaches (see docs/selflinkdist.md); or the paper's own
+        methods, with or without random node pairs to be pushed apart.
     replicas : int
         How many networks to train side by side and to average.
     epochs : int, optional
-        Passes over the links; by default floor(200 / average degree), the paper's rule.
-    held_out : float
-        Share of each class's labels that a replica keeps aside to choose its weights by, where no
-        validation nodes are given. 0 trains on all labels, to the end of the schedule.
+        For SelfLinkDist passes over the nodes, by default 30, and 60 more where validation nodes
+        find them better. For the paper's methods passes over the links, by default
+        floor(200 / average degree).
+    held_out : float, optional
+        Share of each class's labels that choose the weights and teach nothing, where no validation
+        nodes are given. By default SelfLinkDist uses folds for up to 1,000 labels, and a tenth of
+        the labels above that; the paper's methods hold out a tenth. 0 trains on all labels and
+        judges nothing.
+    teachers : sequence of classifiers
+        More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`.
+    budget : float, optional
+        Seconds that SelfLinkDist may take. What fits depends on the machine.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     random_state : int, RandomState or None
@@ -62,9 +69,12 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Number of features of a node.
     alpha_ : (replicas,) array
         α, how much the neighbours' word counts.
-    history_ : dict of (looks, replicas) arrays
+    history_ : dict of (evaluations, replicas) arrays
         Accuracy on held-out nodes, 'features' and 'links'; empty where none were. The paper's
-        methods are looked at after each epoch, SelfLinkDist after each visit of all nodes.
+        methods are evaluated after each epoch, SelfLinkDist at the end of a schedule.
+    estimates_ : Estimates or None
+        Accuracy for new rows and for rows of X with intervals, beside baselines, and what follows
+        from it in sentences (`estimates_.verdict`); for SelfLinkDist.
     model_ : Model
         The networks.
 
@@ -87,7 +97,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: str = "selflinkdist",
         replicas: int = 1,
         epochs: int | None = None,
-        held_out: float = HELD_OUT,
+        held_out: float | None = None,
+        teachers: Sequence[Any] = (),
+        budget: float | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -95,6 +107,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.replicas = replicas
         self.epochs = epochs
         self.held_out = held_out
+        self.teachers = teachers
+        self.budget = budget
         self.device = device
         self.random_state = random_state
 
@@ -266,7 +280,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         problems = []
-        replicas, held_out = (cast(object, value) for value in (self.replicas, self.held_out))
+        replicas = cast(object, self.replicas)
+        held_out = cast(object, 0.0 if self.held_out is None else self.held_out)
         if not isinstance(replicas, numbers.Integral) or replicas < 1:
             problems.append(f"replicas must be a whole number from 1; found {replicas!r}.")
         if not isinstance(held_out, numbers.Real) or not 0 <= float(held_out) < 1:
@@ -314,16 +329,29 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Who teaches and who chooses the epoch, one split a replica."""
         if validation is not None:
             return [keep_aside(labels, _rows(validation, len(labels)))] * len(seeds)
-        return [held_out(labels, self.held_out, seed) for seed in seeds]
+        if self.method == "selflinkdist" and not self.held_out:
+            return [keep_aside(labels, np.array([], dtype=np.int64))] * len(seeds)
+        share = HELD_OUT if self.held_out is None else self.held_out
+        return [held_out(labels, share, seed) for seed in seeds]
 
     def _train(self, graph: Graph, validation: npt.ArrayLike | None) -> Self:
         random = check_random_state(self.random_state)
         seeds = random.randint(np.iinfo(np.int32).max, size=self.replicas).tolist()
         splits = self._splits(graph.labels, validation, seeds)
         result = fit(
-            graph, splits, method=self.method, seeds=seeds, epochs=self.epochs, device=self.device
+            graph,
+            splits,
+            method=self.method,
+            seeds=seeds,
+            epochs=self.epochs,
+            device=self.device,
+            teachers=self.teachers,
+            judge=self.held_out != 0 and validation is None,
+            baselines=True,
+            budget=self.budget,
         )
         self.model_, self.n_iter_ = result.model, result.epochs
+        self.estimates_ = result.estimates
         self.alpha_ = result.model.alpha.cpu().numpy()
         modes = {"features": "features", "links": "mean"} if result.history.chooses else {}
         self.history_ = {to: result.history.curve(of)[:, 0] for to, of in modes.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +35,7 @@ from linkdist.scale.planning import MEMORY, parse_memory
 from linkdist.scale.predicting import predict_directory
 from linkdist.scoring import Best
 from linkdist.serve.command import serve
-from linkdist.splits import HELD_OUT, PROTOCOLS, SETTINGS
+from linkdist.splits import PROTOCOLS, SETTINGS
 from linkdist.storage import Saved, load
 from linkdist.training import find_device
 from linkdist.workflow import Options, Tables
@@ -95,13 +97,14 @@ def _describe(info: named.DatasetInfo, data: Path | None) -> dict[str, Any]:
 Method = Annotated[
     str | None,
     typer.Option(
-        help="linkdist; colinkdist: with random node pairs pushed apart; selflinkdist: then a "
-        "fresh network that learns what the first one says with links, in two to three times "
-        "the time, and not for a --store.",
+        help="The method: selflinkdist trains one network by a panel of teachers, and not from a "
+        "--store; linkdist and colinkdist are the paper's, the second with random node pairs.",
         show_default=f"{Options.method}; for a --store {STORE_METHOD}",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of the split, the weights and the draws.")]
+Seed = Annotated[
+    int, typer.Option(help="Random seed for the split, the initial weights and sampling.")
+]
 NodeFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your node table, Parquet or CSV.")
 ]
@@ -165,12 +168,28 @@ def train(
         int, typer.Option(help="Train this many at once, on seeds seed, seed + 1, ...")
     ] = 1,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the links; default: 200 / average degree.")
+        int | None,
+        typer.Option(
+            help="Passes over the nodes for selflinkdist (default: 30), over the links for the "
+            "other methods (default: 200 / average degree)."
+        ),
     ] = None,
     held_out: Annotated[
-        float,
-        typer.Option(help="Share of a table's labels that choose what is kept; 0: train on all."),
-    ] = HELD_OUT,
+        float | None,
+        typer.Option(
+            help="Share of a table's labels that are held out to choose the weights. By default "
+            "selflinkdist uses folds for up to 1,000 labels; otherwise a tenth is held out. 0 "
+            "trains on all labels and judges nothing."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time that selflinkdist may take, such as 60s or 5m: the best model that fits "
+            "into it. The result then depends on the machine.",
+        ),
+    ] = None,
     device: Device = "auto",
     memory: Annotated[
         str | None,
@@ -203,13 +222,14 @@ def train(
     check_names("method", [method], LINK_METHODS)
     check_seeds(seed, replicas, "--replicas")
     _check_json(json_file)
-    options = Options(method, replicas, epochs, held_out, seed, device)
+    seconds = None if budget is None else parse_time(budget)
+    options = Options(method, replicas, epochs, held_out, seed, device, seconds)
     if store is not None:
         elsewhere = {
             "a named graph": name, "--nodes": nodes, "--edges": edges, "--id": id, "--label": label,
             "--features": features, "--kinds": kinds, "--source": source, "--target": target,
             "--strict": strict, "--data": data, "--setting": setting != SETTING,
-            "--protocol": protocol != PROTOCOL,
+            "--protocol": protocol != PROTOCOL, "--budget": budget,
         }  # fmt: skip
         surplus = [option for option, value in elsewhere.items() if value]
         if out is None or surplus:
@@ -267,12 +287,53 @@ def train(
     _told(saved, out, json_file)
 
 
+def parse_time(text: str) -> float:
+    """Seconds that '60s', '5m', '1h' or '90' name.
+
+    Examples
+    --------
+    >>> parse_time("60s"), parse_time("5m"), parse_time("90")
+    (60.0, 300.0, 90.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0 or math.isinf(seconds):
+        raise OptionError(f"a time must be a number of s, m or h, such as 60s; found {text!r}.")
+    return seconds
+
+
 def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
-    scores = saved.about.get("scores", {})
-    print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
+    estimates = saved.about.get("estimates")
+    if estimates is not None:
+        title = f"Estimated accuracy in percent, from {estimates['judges']} labels"
+        print_table(title, list(estimate_rows(estimates)))
+        for sentence in (*estimates["verdict"], *estimates["warnings"]):
+            note(sentence)
+    else:
+        scores = saved.about.get("scores", {})
+        print_table("Held-out nodes", [{"": key, "value": value} for key, value in scores.items()])
     page = ", its report.html what training showed" if saved.report else ""
     note(f"Model: {out}; its README.md says how to use it{page}.")
     _write_json(json_file, saved.about)
+
+
+def estimate_rows(estimates: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of the table of estimates: this model, then the baselines."""
+    groups = (("new rows", "new_rows"), ("rows of the table", "known_rows"))
+    for rows, key in (*groups, ("new rows", "baselines")):
+        for score in estimates[key]:
+            low, high = 100 * score["low"], 100 * score["high"]
+            yield {
+                "": score["name"],
+                "for": rows,
+                "accuracy": f"{100 * score['accuracy']:.1f}",
+                "90 % interval": f"{low:.1f} to {high:.1f}",
+                "needs links": "yes" if score["links"] else "no",
+            }
 
 
 @app.command()
@@ -418,9 +479,9 @@ def _train_named(
     }
     title = f"{name}, {setting}, {replicas} replica(s): accuracy in percent"
     print_table(title, [{"": mode, **_row(best)} for mode, best in scores.items()])
-    looks = len(result.history.curve("features"))
+    evaluations = len(result.history.curve("features"))
     took = f"{result.seconds:.1f} s on {where.type}"
-    note(f"{result.epochs} epochs of {method} with {looks} looks at the weights in {took}")
+    note(f"{result.epochs} epochs of {method} with {evaluations} evaluation(s) in {took}")
     _write_json(
         json_file,
         {
@@ -442,7 +503,7 @@ def _row(best: Best) -> dict[str, str]:
     return {
         "validation": spread(best.validation * 100),
         "test": spread(best.test * 100),
-        "best look": ", ".join(map(str, best.epochs)),
+        "evaluation kept": ", ".join(map(str, best.epochs)),
     }
 
 

@@ -16,11 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from linkdist.fitting import Fit
 from linkdist.graph import UNKNOWN, Graph, IntArray
 from linkdist.inference import Model, logits
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.neighbours import Neighbours
 from linkdist.network import ForkedMLP
+from linkdist.panel.estimates import Estimates
 from linkdist.scoring import History
 from linkdist.splits import Split
 
@@ -156,11 +158,10 @@ class Findings:
     predicted_links: Agreement
     map: HiddenMap
     unsure: list[Unsure]
+    estimates: Estimates | None = None
 
 
-def find(
-    graph: Graph, splits: Sequence[Split], model: Model, history: History, ids: Sequence[Any]
-) -> Findings:
+def find(graph: Graph, splits: Sequence[Split], result: Fit, ids: Sequence[Any]) -> Findings:
     """Look at a fitted model from all sides.
 
     Parameters
@@ -169,10 +170,8 @@ def find(
         What it was trained on.
     splits : sequence of Split
         One a replica; its validation nodes are those held out.
-    model : Model
+    result : Fit
         As `linkdist.fit` gave it.
-    history : History
-        Of the same training.
     ids : sequence
         The nodes' ids, shown as text.
 
@@ -184,10 +183,11 @@ def find(
     >>> graph = load("digits")
     >>> splits = [held_out(graph.labels, 0.1, seed=0)]
     >>> result = fit(graph, splits, epochs=1, device="cpu")
-    >>> found = find(graph, splits, result.model, result.history, range(graph.n))
+    >>> found = find(graph, splits, result, range(graph.n))
     >>> int(found.held_out.modes["features"].confusion.sum()), len(found.unsure)
     (179, 20)
     """
+    model = result.model
     inputs = make_inputs(graph.features, model.alpha.device)
     each = _in_both_modes(graph, model, inputs)
     p = each["features"].mean(axis=0)
@@ -196,13 +196,31 @@ def find(
         graph.classes,
         graph.n,
         np.bincount(known, minlength=graph.C),
-        len(splits),
-        _held_out(graph, splits, history, each) if history.chooses else None,
+        len(model.alpha),
+        judged_nodes(graph, splits, result, each),
         agreement(graph.links, graph.labels, graph.C),
         agreement(graph.links, p.argmax(axis=1), graph.C),
         _map(graph, model.network, inputs, p, ids),
         least_sure(p, graph.labels, ids),
+        result.estimates,
     )
+
+
+def judged_nodes(
+    graph: Graph, splits: Sequence[Split], result: Fit, each: Mapping[str, Array]
+) -> HeldOut | None:
+    """What held-out nodes say: those of the splits, or those that judged SelfLinkDist."""
+    heard = result.judged.get("new row") or result.judged.get("validation")
+    if heard is None:
+        held = result.history.chooses and bool(len(splits[0].validation))
+        return _held_out(graph, splits, result.history, each) if held else None
+    curves = {
+        mode: result.history.curve(name)[:, 0]
+        for mode, name in (("features", "features"), ("links", "mean"))
+    }
+    modes = {mode: judge(np.exp(heard[mode].log_p), heard[mode].labels) for mode in curves}
+    judges = result.estimates.judges if result.estimates else len(heard["features"].labels)
+    return HeldOut(judges, curves, result.history.best("features").epochs - 1, modes)
 
 
 def held_out_of(
@@ -309,21 +327,6 @@ def reliability(p: Array, truth: IntArray) -> Reliability:
     sums = [np.bincount(at, weights=values, minlength=BINS) for values in (confidence, right)]
     error = float(np.abs(sums[0] - sums[1]).sum() / max(len(truth), 1))
     return Reliability(counts, _shares(sums[0], counts), _shares(sums[1], counts), error)
-
-
-def interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n nodes.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in interval(0.9, 10)]
-    [0.596, 0.982]
-    """
-    z = 1.96
-    middle = share + z**2 / (2 * n)
-    half = z * float(np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)))
-    by = 1 + z**2 / n
-    return max((middle - half) / by, 0.0), min((middle + half) / by, 1.0)
 
 
 def agreement(links: IntArray, classes: IntArray, C: int) -> Agreement:

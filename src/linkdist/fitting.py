@@ -8,8 +8,8 @@ scored in two ways, so both scores come from one call.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from linkdist.checkpoints import Checkpoint
@@ -18,6 +18,7 @@ from linkdist.graph import Graph
 from linkdist.inference import Model
 from linkdist.inputs import Inputs, make_inputs
 from linkdist.panel.estimates import Estimates
+from linkdist.panel.faculty import Judgement
 from linkdist.panel.fitting import Asked, fit_panel
 from linkdist.scoring import History
 from linkdist.splits import Split
@@ -46,6 +47,8 @@ class Fit:
         Of the first layer.
     estimates : Estimates, optional
         What is known of its accuracy, for SelfLinkDist.
+    judged : mapping, optional
+        Predictions of held-out nodes, for SelfLinkDist; see `Panel.judged`.
     """
 
     model: Model
@@ -54,6 +57,7 @@ class Fit:
     seconds: float
     precision: str
     estimates: Estimates | None = None
+    judged: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
 
 
 def fit(
@@ -127,12 +131,14 @@ def fit(
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     _check(method, seeds, each, epochs)
     inputs = inputs or make_inputs(graph.features, find_device(device))
-    course = Course(checkpoint, progress)
+    # What fits into a budget depends on the run, so there is no state to resume from.
+    course = Course(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
         asked = Asked(setting, tuple(seeds), epochs, tuple(teachers), judge, baselines, budget)
         panel, estimates = fit_panel(graph, each, inputs, course, asked)
         took = time.perf_counter() - started
-        return Fit(panel.model, panel.history, panel.visits, took, inputs.precision, estimates)
+        trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
+        return Fit(*trained, estimates, panel.judged)
     ground = Ground(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
     stage = _train(ground, method, total, course)

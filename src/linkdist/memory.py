@@ -82,7 +82,8 @@ def remember(graph: Graph, splits: Sequence[Split], seed: int, limit: int = LIMI
     """
     held = np.zeros((len(splits), graph.n), dtype=bool)
     for row, split in zip(held, splits, strict=True):
-        row[split.validation[:HELD]] = True
+        # At random: a table may be sorted by class.
+        row[np.random.default_rng([seed, 3]).permutation(split.validation)[:HELD]] = True
     links = _picked(graph, graph.links, [seed], limit)
     sample, nodes = _induced(graph, links, held)
     taught = replace(graph, labels=np.where(_by_all(held), UNKNOWN, graph.labels))

@@ -11,13 +11,17 @@ import numpy as np
 
 from linkdist.charts import (
     CHART_CSS,
+    DRAWN,
     MODES,
     SHOWN,
     accuracy_curve,
+    between,
+    groups_of,
     heat_map,
     map_legend,
     map_of,
     reliability_diagram,
+    score_chart,
 )
 from linkdist.drawing import percent, plain, short
 from linkdist.findings import (
@@ -26,11 +30,11 @@ from linkdist.findings import (
     Findings,
     HeldOut,
     Unsure,
-    interval,
     row_shares,
 )
 from linkdist.graph import UNKNOWN, IntArray
 from linkdist.pages import document, scrolling, tiles
+from linkdist.panel.estimates import Estimates, Score, interval
 
 NAMES = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}
 
@@ -40,10 +44,19 @@ WIDE, HEAT = 'class="wide"', 'class="heat" tabindex="0"'
 FEW_NODES, FEW_LINKS = 50, 100
 """Below these a share is told with a warning."""
 
+FEW_LOOKS = 3
+"""Below so many looks there is no curve to see."""
+
 NOTHING_HELD_OUT = (
     "No nodes were held out, so this page has no accuracy, no curve, no scores by class, no "
     "confusion and no calibration: on nodes that a model was trained on they would mean little. "
     "Train with <code>--held-out 0.1</code> to have them."
+)
+
+ONLY_ESTIMATED = (
+    "No nodes were held out from the model itself, so this page has no curve, no scores by class, "
+    "no confusion and no calibration: on nodes that a model was trained on they would mean "
+    "little. Train with <code>--held-out 0.1</code> to have them."
 )
 
 
@@ -79,9 +92,8 @@ def render(name: str, findings: Findings, about: Mapping[str, Any]) -> str:
     held = found.held_out
     parts = [
         _header(plain(name), found, about),
-        _judged(found, held, about)
-        if held
-        else f'<section><p class="none">{NOTHING_HELD_OUT}</p></section>',
+        _estimated(found.estimates) if found.estimates else "",
+        _judged(found, held, about) if held else _not_judged(found),
         _map(found),
         _links(found),
         _unsure(found),
@@ -98,6 +110,21 @@ def _shown_as_text(found: Findings) -> Findings:
         classes=tuple(map(plain, found.classes)),
         map=found.map._replace(ids=[plain(id) for id in found.map.ids]),
         unsure=[node._replace(id=plain(node.id)) for node in found.unsure],
+        estimates=_scores_as_text(found.estimates) if found.estimates else None,
+    )
+
+
+def _scores_as_text(known: Estimates) -> Estimates:
+    def named(scores: Sequence[Score]) -> list[Score]:
+        return [replace(score, name=plain(score.name)) for score in scores]
+
+    return replace(
+        known,
+        new_rows=named(known.new_rows),
+        known_rows=named(known.known_rows),
+        baselines=named(known.baselines),
+        verdict=[plain(said) for said in known.verdict],
+        warnings=[plain(said) for said in known.warnings],
     )
 
 
@@ -132,22 +159,34 @@ def _capital(words: str) -> str:
 
 def _header(name: str, found: Findings, about: Mapping[str, Any]) -> str:
     label = f"“{escape(plain(about['label']))}”" if about.get("label") else "class"
-    held = found.held_out
-    on = f", judged on {_count(held.nodes, 'node')} held out from it" if held else ""
-    what = f"Tells a node’s {label}, one of {len(found.classes)}. What training showed{on}."
+    what = f"Tells a node’s {label}, one of {len(found.classes)}. What training showed{_on(found)}."
     return (
         '<header><p class="over">LinkDist training report</p>'
         f"<h1>{escape(name)}</h1><p>{what}</p>{tiles(_tiles(found, about))}</header>"
     )
 
 
-def _tiles(found: Findings, about: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _on(found: Findings) -> str:
+    """Which nodes judge the model, in words."""
+    if found.estimates:
+        return f", judged on {_count(found.estimates.judges, 'labelled node')}"
     if found.held_out:
+        return f", judged on {_count(found.held_out.nodes, 'node')} held out from it"
+    return ""
+
+
+def _tiles(found: Findings, about: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    if found.estimates:
+        for score in found.estimates.new_rows:
+            words = MODES["links" if score.links else "features"]
+            ends = f"for new rows; 90\xa0% interval {between(score)}"
+            yield f"Accuracy {words}", percent(score.accuracy), ends
+    elif found.held_out:
         for mode, words in MODES.items():
             share = found.held_out.modes[mode].accuracy
-            low, high = interval(share, found.held_out.nodes)
-            between = f"95\xa0% interval {100 * low:.0f} to {percent(high, 0)}"
-            yield f"Accuracy {words}", percent(share), between
+            low, high = interval(share, found.held_out.nodes, z=1.96)
+            ends = f"95\xa0% interval {100 * low:.0f} to {percent(high, 0)}"
+            yield f"Accuracy {words}", percent(share), ends
     links, whose = _told_links(found)
     if links.links:
         chance = percent(links.chance, 0)
@@ -180,13 +219,111 @@ def _count(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
+# What can be believed of its accuracy -------------------------------------------------------------
+
+
+def _estimated(known: Estimates) -> str:
+    body = (
+        f"{_figure(score_chart(known), _how_to_read(known), WIDE)}"
+        f"<details><summary>The same as a table</summary>{_score_table(known)}</details>"
+        f"{_warnings(known.warnings)}<p>{_measured(known)}</p>{_teachers(known.teachers)}"
+    )
+    lead = "</p><p>".join(map(escape, known.verdict))
+    return _section("estimates", "How good is it?", lead, body)
+
+
+def _how_to_read(known: Estimates) -> str:
+    read = (
+        "A dot is the share of rows that is told right, the bar around it the 90\xa0% interval. "
+        "The dotted line is this model from features: a baseline whose dot lies to the right of it "
+        "did better."
+    )
+    if known.known_rows:
+        read += (
+            " New rows were not there in training; rows of the table were, without their labels."
+        )
+    if len(known.baselines) > DRAWN:
+        count = len(known.baselines)
+        read += f" The best {DRAWN} of {count} baselines are drawn; the table has all."
+    return read
+
+
+def _score_table(known: Estimates) -> str:
+    heads = "".join(
+        f'<th scope="col">{head}</th>'
+        for head in ("Who", "Accuracy", "90\xa0% interval", "Needs links")
+    )
+    groups = "".join(
+        f'<tbody><tr><th class="of" scope="rowgroup" colspan="4">{title}</th></tr>'
+        f"{''.join(map(_score_row, scores))}</tbody>"
+        for title, scores in groups_of(known).items()
+    )
+    table = f'<table class="estimates"><thead><tr>{heads}</tr></thead>{groups}</table>'
+    return scrolling("Table: accuracy of this model and of baselines", table)
+
+
+def _score_row(score: Score) -> str:
+    return (
+        f'<tr><th scope="row">{_name(score.name)}</th><td>{percent(score.accuracy)}</td>'
+        f"<td>{between(score)}</td><td>{'yes' if score.links else 'no'}</td></tr>"
+    )
+
+
+def _warnings(said: Sequence[str]) -> str:
+    if not said:
+        return ""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in said)
+    return f'<div class="none"><h3>What these scores cannot tell</h3><ul>{items}</ul></div>'
+
+
+def _measured(known: Estimates) -> str:
+    if known.by == "folds":
+        return (
+            f"Every one of the {_count(known.judges, 'label')} was predicted by networks that had "
+            "not seen it; for new rows the row itself and its links were hidden, too."
+        )
+    # Validation nodes weigh the teachers and stop training; folds leave that to other folds.
+    return (
+        f"{_count(known.judges, 'labelled node')} were held out: no network was trained on their "
+        "labels. They chose among the teachers, though, so new rows may fare a little worse."
+    )
+
+
+def _teachers(shares: Mapping[str, float]) -> str:
+    if not shares:
+        return ""
+    order = sorted(shares.items(), key=lambda teacher: -teacher[1])
+    rows = "".join(
+        f'<tr><th scope="row">{_name(plain(name))}</th>'
+        f'<td class="bar" style="--bar: {100 * share:.1f}%">{percent(share)}</td></tr>'
+        for name, share in order
+    )
+    table = (
+        '<table class="teachers"><thead><tr><th scope="col">Teacher</th>'
+        f'<th scope="col">Share</th></tr></thead><tbody>{rows}</tbody></table>'
+    )
+    return f"<h3>What the model learnt from</h3>{scrolling('Table: teachers', table)}"
+
+
 # What held-out nodes show -------------------------------------------------------------------------
 
 
 def _judged(found: Findings, held: HeldOut, about: Mapping[str, Any]) -> str:
+    # A panel looks at its weights once in a cycle, and the chart above has its accuracy already.
+    flat = found.estimates and len(held.curves["features"]) < FEW_LOOKS
     return "".join(
-        [_curve(held, about), _scores(found, held), _confusion(found, held), _reliability(held)]
+        [
+            "" if flat else _curve(held, about),
+            _scores(found, held),
+            _confusion(found, held),
+            _reliability(held),
+        ]
     )
+
+
+def _not_judged(found: Findings) -> str:
+    why = ONLY_ESTIMATED if found.estimates else NOTHING_HELD_OUT
+    return f'<section><p class="none">{why}</p></section>'
 
 
 def _curve(held: HeldOut, about: Mapping[str, Any]) -> str:
@@ -230,7 +367,7 @@ def _scores(found: Findings, held: HeldOut) -> str:
     each = '<th scope="col">Precision</th><th scope="col">Recall</th><th scope="col">F1</th>'
     table = (
         '<table class="scores"><caption><span>A class’s nodes are those held out'
-        f"{' by each replica, added up' if found.replicas > 1 else ''}.</span></caption>"
+        f"{' by each replica, added up' * _repeated(found)}.</span></caption>"
         '<thead><tr><th scope="col" rowspan="2">Class</th><th scope="col" rowspan="2">Nodes</th>'
         f"{modes}</tr><tr>{each * len(MODES)}</tr></thead><tbody>{rows}</tbody>"
         f'<tfoot><tr><th scope="row">Mean</th><td>{support.sum():,}</td>{means}</tr>'
@@ -243,6 +380,12 @@ def _scores(found: Findings, held: HeldOut) -> str:
     )
     body = f"{scrolling('Table: scores of each class', table)}{read}"
     return _section("classes", "Scores of each class", _extremes(found.classes, by_mode), body)
+
+
+def _repeated(found: Findings) -> bool:
+    """Whether a node may have been held out by several replicas; a label lies in one fold."""
+    folds = found.estimates is not None and found.estimates.by == "folds"
+    return found.replicas > 1 and not folds
 
 
 def _extremes(classes: Sequence[str], by_mode: Mapping[str, ClassScores]) -> str:
@@ -518,6 +661,12 @@ figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .4rem }
   border-top: 1px solid var(--line); padding-top: .6rem; margin-top: 1rem }
 .read b { color: var(--ink); display: block; font-weight: 600 }
 .none { border-left: 3px solid var(--below); padding-left: 1rem }
+.none h3 { margin: 0 } .none ul { margin: .3rem 0 0; padding-left: 1.1rem; max-width: 46rem }
+div.none { margin: 1.6rem 0 }
+details { margin: 1rem 0 1.6rem } summary { cursor: pointer; font-size: .9rem }
+details .scroll { max-width: 40rem; margin-top: .6rem }
+.scroll:has(.teachers) { max-width: 27rem; margin-top: .6rem } .teachers td { width: 9rem }
+.of { padding-top: 1rem; color: var(--muted); font-size: .85rem }
 .legend { max-width: 60rem; margin-top: 1rem }
 .scores thead tr + tr th:first-child { position: static; text-align: right; padding-left: .7rem;
   font-weight: 600 }
@@ -531,7 +680,10 @@ td.bar { background: linear-gradient(to right, var(--above) var(--bar), var(--li
   background: linear-gradient(to right, var(--above) var(--p), var(--below) 0 var(--q),
   var(--line) 0) }
 @media (max-width: 40rem) { tbody th, tfoot th { max-width: 9rem; overflow: hidden;
-  text-overflow: ellipsis } }
+  text-overflow: ellipsis }
+  .estimates { font-size: .8rem } .estimates th, .estimates td { padding-inline: .35rem }
+  .estimates tbody th, .teachers tbody th { white-space: normal; max-width: none;
+  overflow-wrap: anywhere } }
 @media (max-width: 56rem) { .with-note > .read { margin: 0 }
 .with-note { grid-template-columns: minmax(0, 1fr) } }
 @media print { @page { size: A4; margin: 14mm } html { font-size: 72% }

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,19 +26,20 @@ from linkdist.encoders import Encoders
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.export import export_onnx, with_onnx
 from linkdist.findings import HeldOut, find
-from linkdist.fitting import check_epochs, fit
-from linkdist.graph import UNKNOWN, FeatureMatrix, Graph
+from linkdist.fitting import Fit, check_epochs, fit
+from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.inference import Model, from_features, logits
 from linkdist.inputs import make_inputs
 from linkdist.link_tables import LinkReport, read_links
 from linkdist.links import with_own_loops
 from linkdist.memory import feature_arrays, pack, remember, unpack
 from linkdist.neighbours import Neighbours
+from linkdist.panel.estimates import limits
 from linkdist.predictions import PredictionWriter
 from linkdist.problems import Problems
 from linkdist.readers import Nodes, check_ids, node_batches, read_nodes
 from linkdist.report import render
-from linkdist.splits import HELD_OUT, Split, held_out
+from linkdist.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.storage import Saved, check_target, load, save
 from linkdist.tables import open_table
 from linkdist.training import find_device
@@ -105,9 +106,22 @@ class Options:
     method: str = "selflinkdist"
     replicas: int = 1
     epochs: int | None = None
-    held_out: float = HELD_OUT
+    held_out: float | None = None
     seed: int = 0
     device: str = "auto"
+    budget: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of the labels that is held out where a method needs validation nodes."""
+        return HELD_OUT if self.held_out is None else self.held_out
+
+    def splits(self, labels: IntArray) -> list[Split]:
+        """One split for each replica; SelfLinkDist judges itself unless a share is given."""
+        seeds = range(self.seed, self.seed + self.replicas)
+        if self.method == "selflinkdist" and not self.held_out:
+            return [keep_aside(labels, np.array([], dtype=np.int64))] * self.replicas
+        return [held_out(labels, self.share, seed) for seed in seeds]
 
 
 def train(
@@ -141,23 +155,25 @@ def train(
     watcher = watcher or Watcher()
     check_options(out, options)
     nodes, graph, report = _read(tables, watcher)
-    seeds = range(options.seed, options.seed + options.replicas)
-    splits = [held_out(graph.labels, options.held_out, seed) for seed in seeds]
+    splits = options.splits(graph.labels)
     checkpoint = _checkpoint(out, graph, options)
     begin(checkpoint, resume, "data and options", watcher)
+    for warning in limits(graph, splits[0].train):
+        watcher.note(f"Warning: {warning}")
     watcher.stage("training")
     result = fit(
         graph,
         splits,
         method=options.method,
-        seeds=list(seeds),
+        seeds=list(range(options.seed, options.seed + options.replicas)),
         epochs=options.epochs,
         device=options.device,
         progress=watcher.progress,
         checkpoint=checkpoint,
+        judge=options.held_out != 0,
+        baselines=True,
+        budget=options.budget,
     )
-    watcher.stage("writing the report")
-    findings = find(graph, splits, result.model, result.history, nodes.ids)
     about = {
         "id": tables.id,
         "label": tables.label,
@@ -167,14 +183,40 @@ def train(
         "seconds": round(result.seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
         "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
-        **scores_of(findings.held_out, splits),
     }
+    if result.estimates is not None:
+        about["estimates"] = result.estimates.as_json()
     memory = remember(graph, splits, options.seed)
-    page = render(out.resolve().name, findings, about)
-    saved = with_onnx(Saved(result.model, nodes.encoders, about, pack(memory), report=page))
+    saved = Saved(result.model, nodes.encoders, about, pack(memory))
     save(out, saved)
     checkpoint.remove()
+    saved = _with_report(saved, out, graph, splits, result, nodes.ids, watcher)
+    save(out, saved)
     return saved
+
+
+def _with_report(
+    saved: Saved,
+    out: Path,
+    graph: Graph,
+    splits: Sequence[Split],
+    result: Fit,
+    ids: Sequence[Any],
+    watcher: Watcher,
+) -> Saved:
+    """The same with scores, a report and an ONNX file; what fails leaves a warning, not a hole."""
+    watcher.stage("writing the report")
+    try:
+        findings = find(graph, splits, result, ids)
+        about = {**saved.about, **scores_of(findings.held_out)}
+        saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
+    except Exception as error:  # whatever scikit-learn or a drawing raises
+        watcher.note(f"Warning: the model is saved, but its report could not be written: {error}")
+    try:
+        return with_onnx(saved)
+    except Exception as error:  # whatever ONNX raises
+        watcher.note(f"Warning: the model is saved, but not as ONNX: {error}")
+        return saved
 
 
 def begin(checkpoint: Keeper, resume: bool, same: str, watcher: Watcher) -> None:
@@ -202,8 +244,10 @@ def check_options(out: Path, options: Options) -> None:
     """
     check_target(out)
     check_epochs(options.epochs)
-    if not 0 <= options.held_out < 1:
+    if options.held_out is not None and not 0 <= options.held_out < 1:
         raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
+    if options.budget is not None and options.budget <= 0:
+        raise OptionError(f"a budget must be longer than 0 s; found {options.budget:g} s.")
 
 
 def predict(
@@ -430,17 +474,19 @@ def _counts(graph: Graph) -> dict[str, Any]:
     return {"labels": dict(zip(graph.classes, counts, strict=True))}
 
 
-def scores_of(held: HeldOut | None, splits: Sequence[Split]) -> dict[str, Any]:
+def scores_of(held: HeldOut | None) -> dict[str, Any]:
     """Accuracies of the kept weights on held-out nodes; curve and confusion from features."""
     if held is None:
         return {}
-    return {
+    found = {
         "scores": {
-            "held-out nodes": len(splits[0].validation),
+            "held-out nodes": held.nodes,
             "accuracy from features": round(held.modes["features"].accuracy, 4),
             "accuracy with links": round(held.modes["links"].accuracy, 4),
         },
-        "curve": held.curves["features"].T.round(4).tolist(),
-        "kept": (held.chosen + 1).tolist(),
         "confusion": held.modes["features"].confusion.tolist(),
     }
+    if len(held.curves["features"]) > 2:
+        found["curve"] = held.curves["features"].T.round(4).tolist()
+        found["kept"] = (held.chosen + 1).tolist()
+    return found

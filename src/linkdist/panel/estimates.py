@@ -25,6 +25,8 @@ OURS = ("features", "links")
 MODEL = {"features": "this model, from features", "links": "this model, with links"}
 WITH_LINKS = ("label spreading", "hop averages", "with links")
 """Words in the names of baselines that need links at prediction time."""
+FOLDED = 0.8
+"""What a judge of folds counts for in an interval: those of one fold share a network's errors."""
 FEW_LABELS = 10
 """Below so many labels a score says next to nothing."""
 
@@ -74,7 +76,7 @@ class Estimates:
     teachers: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain JSON, numbers to four digits."""
+        """The same as plain JSON, numbers to six digits."""
         rounded: dict[str, Any] = _rounded(asdict(self))
         return rounded
 
@@ -84,7 +86,7 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401
         return {key: _rounded(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_rounded(part) for part in value]
-    return round(value, 4) if isinstance(value, float) else value
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def estimate(
@@ -110,12 +112,13 @@ def estimate(
     if not new or not judges:
         return None
     by = "folds" if "new row" in judged else "validation nodes"
-    ours = [score(MODEL[mode], new[mode], judges, mode == "links") for mode in OURS]
+    independent = judges * FOLDED if by == "folds" else judges
+    ours = [score(MODEL[mode], new[mode], independent, mode == "links") for mode in OURS]
     known = judged.get("known row", {})
-    count = min(judges, len(known["features"].labels)) if known else 0
+    count = min(independent, len(known["features"].labels)) if known else 0
     in_table = [score(MODEL[m], known[m], count, m == "links") for m in OURS] if known else []
     others = [
-        score(name, heard, judges, any(word in name for word in WITH_LINKS))
+        score(name, heard, independent, any(word in name for word in WITH_LINKS))
         for name, heard in new.items()
         if name not in OURS
     ]
@@ -131,13 +134,13 @@ def hits_of(heard: Judgement) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return right
 
 
-def score(name: str, heard: Judgement, judges: int, links: bool) -> Score:
+def score(name: str, heard: Judgement, judges: float, links: bool) -> Score:
     """An accuracy, and Wilson's interval for so many judges."""
     share = float(hits_of(heard).mean())
     return Score(name, share, *interval(share, judges), links)
 
 
-def interval(share: float, n: int, z: float = Z) -> tuple[float, float]:
+def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
     """Wilson's interval of a share of n nodes; of 90 % by default.
 
     Examples
@@ -247,7 +250,8 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
     said = []
     if len(train) < FEW_LABELS:
         said.append(
-            f"There are {len(train)} labels: a score that rests on so few says next to nothing. "
+            f"There are only {len(train)} labelled rows: a score that rests on so few says next to "
+            "nothing. "
             "Label some dozens of rows."
         )
     absent, single = ([graph.classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))

@@ -82,6 +82,7 @@ class Faculty:
         self.judged = [place for place in self.places if len(replicas[place].judges)]
         self.heard = [[self.hear(teacher) for teacher in group] for group in groups]
         self.trust = [self._trust(replica) for replica in replicas]
+        self.prior: list[Array | None] = [None] * len(replicas)
 
     def hear(self, teacher: Teacher) -> dict[int, Array]:
         """What a teacher says of the judges of each judged replica."""
@@ -140,7 +141,6 @@ class Faculty:
         """The mixture of the teachers over each view's links, labels in place, (R, n, C)."""
         R, graph, device = len(self.replicas), self.graph, self.lesson.device
         mixed = torch.zeros(R, graph.n, graph.C, device=device)
-        self.prior: list[Array | None] = [None] * R
         visible = masks([replica.view.nodes for replica in self.replicas], graph.n).to(device)
         pi = np.stack([self.shares(replica) for replica in self.replicas])
         for g, group in enumerate(self.groups):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from linkdist.errors import OptionError
+from linkdist.errors import GraphError, OptionError
 from linkdist.graph import Graph
 from linkdist.inputs import Inputs
 from linkdist.network import ForkedMLP
 from linkdist.panel.baselines import LARGEST, colinkdist, largest_class
 from linkdist.panel.estimates import Estimates, estimate, limits
-from linkdist.panel.learning import CYCLES, Panel, train_panel
+from linkdist.panel.learning import Panel, cycles_for, train_panel
 from linkdist.panel.replicas import FEW, Replica, folded, held, validated
 from linkdist.splits import Split
 from linkdist.stages import Course
@@ -50,9 +50,17 @@ def fit_panel(
 ) -> tuple[Panel, Estimates | None]:
     """Choose who judges, train, and put the estimates together."""
     started = time.perf_counter()
+    for split in splits:
+        classes = np.unique(graph.labels[split.train])
+        if len(classes) < 2:
+            found = f"{len(split.train)} labelled rows of {len(classes)} class(es)"
+            raise GraphError(
+                f"training needs labels of more than one class; found {found}. Label more rows."
+            )
     given = [split for split in splits if len(split.validation)]
     replicas = _replicas(graph, splits, len(given) == len(splits), asked)
-    cycles: Sequence[int] = CYCLES if asked.epochs is None else (asked.epochs,)
+    nodes = len(replicas[-1].view.nodes)
+    cycles: Sequence[int] = cycles_for(nodes) if asked.epochs is None else (asked.epochs,)
     baselines = asked.baselines
     if asked.budget is not None:
         visit = seconds_per_visit(graph, replicas[-1], inputs)

@@ -47,11 +47,14 @@ from linkdist.scoring import History
 from linkdist.splits import Split
 from linkdist.stages import Course, Snapshot
 from linkdist.teaching import loop_on_targets
+from linkdist.training import BATCH
 
 FRESH = 1 << 20
 """How far a student's seeds are from those of the replica."""
 CYCLES = (30, 60)
 """Visits of each node in the students' cycles; folds have the first alone."""
+FEWEST_STEPS = 90
+"""Steps of a first cycle: where nodes are few, each of them is visited more often."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def train_panel(
     inputs: Inputs,
     course: Course,
     *,
-    cycles: Sequence[int] = CYCLES,
+    cycles: Sequence[int] | None = None,
     teachers: Sequence[Any] = (),
     splits: Sequence[Split] = (),
 ) -> Panel:
@@ -106,19 +109,34 @@ def train_panel(
     course : Course
         Progress and checkpoint.
     cycles : sequence of int, optional
-        Visits of each node in the students' cycles.
+        Visits of each node in the students' cycles; by default those of `cycles_for`.
     teachers : sequence of classifiers, optional
         More teachers: scikit-learn classifiers with `predict_proba`, on the features.
     splits : sequence of Split, optional
         Of the kept replicas, whose validation and test accuracies the history records.
     """
+    cycles = cycles or cycles_for(len(replicas[-1].view.nodes))
     places = sorted({replica.taught_by for replica in replicas})
     lesson = Lesson(graph, [replicas[place].view for place in places], inputs)
     faculty = Faculty(graph, replicas, lesson, assemble(lesson, teachers))
     folds = any(replica.kind != "kept" for replica in replicas)
-    student = Student(faculty, inputs, cycles[:1] if folds else cycles, splits)
+    once = folds or not faculty.judged
+    student = Student(faculty, inputs, cycles[:1] if once else cycles, splits)
     student.train(course)
     return student.panel()
+
+
+def cycles_for(nodes: int) -> tuple[int, ...]:
+    """Visits of each node in the cycles, for so many nodes.
+
+    Examples
+    --------
+    >>> cycles_for(20_000), cycles_for(1000)
+    ((30, 60), (90, 180))
+    """
+    steps = -(-nodes // BATCH)
+    more = max(1, -(-FEWEST_STEPS // (steps * CYCLES[0])))
+    return tuple(more * cycle for cycle in CYCLES)
 
 
 def assemble(lesson: Lesson, classifiers: Sequence[Any] = ()) -> list[list[Teacher]]:
@@ -166,8 +184,7 @@ class Student:
 
     def train(self, course: Course) -> None:
         """Go through the cycles, as long as one of them makes a replica better."""
-        known = course.tensors.get("targets")
-        targets = self.faculty.targets() if known is None else known.to(self.inputs.device)
+        targets = self.faculty.targets()
         views = [replica.view for replica in self.faculty.replicas]
         start, total = 0, sum(self.cycles)
         for cycle in self.cycles:
@@ -181,8 +198,9 @@ class Student:
 
                 def after(visit: int, live: dict[str, Tensor] = state, end: int = end) -> None:
                     keep = (visit + 1) % self.KEEP_EVERY == 0 or visit + 1 == end
-                    all_ = {**live, **self.history.state(), "targets": targets}
-                    course.after(visit + 1, total, all_ if keep else None)
+                    course.after(
+                        visit + 1, total, {**live, **self.history.state()} if keep else None
+                    )
 
                 loop.run(end, after, start=max(start, course.done))
                 self.visits = end

@@ -2,7 +2,8 @@
 
     minimise over W, b:    c · Σ_i CE(x_i W + b, y_i) + ½ |W|²
 
-with scikit-learn's c, its `C`. The R problems share a loop of L-BFGS but no number: each has its
+where c is scikit-learn's `C`; for two classes, which scikit-learn gives one vector of weights, c is
+`C` / 2. The R problems share a loop of L-BFGS but no number: each has its
 own search direction and its own step. The rows x_i come as a function of W, so that neighbour
 averages of a sparse matrix need never be written down.
 """
@@ -24,7 +25,7 @@ Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 ITERATIONS = 60
 MEMORY = 10
 HALVINGS = 8
-TOLERANCE = 1e-6
+TOLERANCE = 1e-7
 """A problem is solved where a step promises less than this share of its value."""
 
 
@@ -80,26 +81,26 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
     """
     point = start
     value, gradient = function(point)
+    solved = torch.zeros_like(value, dtype=torch.bool)
     steps: list[Tensor] = []
     changes: list[Tensor] = []
     for _ in range(iterations):
         direction = _direction(gradient, steps, changes)
         slope = (gradient * direction).sum(1)
-        solved = -slope <= TOLERANCE * (1 + value.abs())
+        solved = solved | (-slope <= TOLERANCE * (1 + value.abs()))
         if bool(solved.all()):
             break
-        length = torch.ones_like(value)
-        if not steps:
-            length = 1 / gradient.abs().sum(1).clamp(min=1)
+        length = torch.ones_like(value) if steps else 1 / gradient.abs().sum(1).clamp(min=1)
+        found, there = function(point + length.unsqueeze(1) * direction)
         for _ in range(HALVINGS):
-            found, there = function(point + length.unsqueeze(1) * direction)
             enough = solved | (found <= value + 1e-4 * length * slope)
             if bool(enough.all()):
                 break
             length = torch.where(enough, length, length / 2)
-        better = ((found < value) & ~solved).unsqueeze(1)
-        if not bool(better.any()):
-            break
+            found, there = function(point + length.unsqueeze(1) * direction)
+        # Once solved, a problem stays as it is, however long the others take.
+        solved = solved | ~(found < value)
+        better = ~solved.unsqueeze(1)
         step = torch.where(better, length.unsqueeze(1) * direction, 0.0)
         # A point that overflowed is NaN, which no factor of 0 takes away.
         change = torch.where(better, there - gradient, 0.0)

@@ -75,12 +75,10 @@ def exponents(opinions: Array, shares: Array, labels: IntArray, prior: Sequence[
     free = np.ones(len(start), dtype=bool)
     while True:
         found = _newton(parts, labels, start, free)
-        negative = free & (found < 0)
-        negative[-1] = False
-        if not negative.any():
+        lowest = int(found[:-1].argmin())
+        if found[lowest] >= 0:
             return found
-        free &= ~negative
-        start = np.where(negative, 0.0, start)
+        free[lowest], start[lowest] = False, 0.0
 
 
 def _newton(parts: Array, labels: IntArray, prior: Array, free: npt.NDArray[np.bool_]) -> Array:

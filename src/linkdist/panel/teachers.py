@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import Tensor
 from torch.nn import functional as F
@@ -148,7 +149,7 @@ class Linear(Teacher):
         self.hops, self.weight, self.bias, self.lesson = hops, weight, bias, of
         self.links = hops > 0
         self.strength = strength
-        self.name = f"logistic regression, {_hops(hops)}"
+        self.name = f"logistic regression on {_hops(hops)}"
 
     def log_p(self, of: Sequence[int], around: VisibleNeighbours) -> Tensor:
         """Log-probabilities (T', n, C)."""
@@ -363,8 +364,10 @@ class Classifier(Teacher):
         columns = self._columns(lesson.seen)
         self.fitted = []
         for columns_of, view in zip(columns, lesson.views, strict=True):
-            fresh = clone(template)
-            self.fitted.append(fresh.fit(columns_of[view.train], view.labels[view.train]))
+            labels = view.labels[view.train]
+            # Most classifiers refuse labels of one class, and some answer with two columns.
+            fresh = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
+            self.fitted.append(fresh.fit(columns_of[view.train], labels))
 
     def _columns(self, around: VisibleNeighbours) -> Sequence[FeatureMatrix]:
         x, T = self.lesson.graph.features, len(around.visible)
@@ -398,10 +401,10 @@ def boosting_teachers(lesson: Lesson, linked: bool = True) -> list[Classifier]:
         early_stopping=False,
         random_state=0,
     )
-    alone = Classifier(lesson, template, "gradient boosting, features")
+    alone = Classifier(lesson, template, "gradient boosting on features")
     if not linked:
         return [alone]
-    return [alone, Classifier(lesson, template, "gradient boosting, 2-hop averages", hops=2)]
+    return [alone, Classifier(lesson, template, "gradient boosting on 2-hop averages", hops=2)]
 
 
 def masks(nodes: Sequence[IntArray], n: int) -> Tensor:

@@ -107,7 +107,7 @@ def train_by_workers(
         if not resume:
             shutil.rmtree(_folder(target), ignore_errors=True)
         watcher.stage("looking through the links")
-        found = found or survey(store, options.held_out, options.seed, watcher)
+        found = found or survey(store, options.share, options.seed, watcher)
         epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
         watcher.stage("starting the workers")
         log = _log_here(ray, str(target) + ".log")

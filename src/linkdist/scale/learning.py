@@ -76,7 +76,7 @@ def train_store(
     begin(checkpoint, resume, SAME, watcher)
     started = time.perf_counter()
     watcher.stage("looking through the links")
-    found = survey(store, options.held_out, options.seed, watcher)
+    found = survey(store, options.share, options.seed, watcher)
     epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
     watcher.stage("training")
     stage = train_rounds(
@@ -112,7 +112,7 @@ def saved_model(
         "seconds": round(seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
         "data": {"nodes": store.n, "labels": labels, "links": f"{store.m} links"},
-        **scores_of(held, splits),
+        **scores_of(held),
     }
     memory = remember(found.sample, splits, options.seed)
     memory = replace(memory, tally=found.tally, schedule=epochs_for(found.degree))
@@ -138,8 +138,7 @@ def check_method(method: str) -> None:
     if method not in METHODS:
         raise OptionError(
             f"training from a store knows the methods {' and '.join(METHODS)}; found {method}, "
-            "whose second stage wants what the first one says of all nodes at once. Give --method "
-            "colinkdist."
+            "whose teachers need all nodes at once. Give --method colinkdist."
         )
 
 
