@@ -23,6 +23,7 @@ def graph():
 def adjacency(graph):
     a = np.zeros((graph.n, graph.n))
     a[tuple(graph.edges.T)] = 1
+    np.fill_diagonal(a, 0)  # a node is not its own neighbour
     return a
 
 
@@ -123,3 +124,15 @@ def test_sums_over_neighbours_on_a_gpu_are_the_cpus(own, form):
         results.append((y.detach().cpu(), grad.cpu()))
     for fast, slow in zip(*results[::-1], strict=True):
         torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
+
+
+def test_a_node_without_links_is_predicted_from_its_features_by_everyone():
+    """A self-loop made a node its own neighbour in training's scores, but not in predictions."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(4, 3)).astype(np.float32)
+    model = Model(ForkedMLP(3, 2, [0]), torch.tensor([2.0]), ("a", "b"), torch.tensor([0.25]))
+    alone = from_features(model, x)
+    for links in ([(0, 1)], [(0, 1), (2, 2), (3, 3)]):
+        linked = with_links(model, x, np.array(links))
+        np.testing.assert_allclose(linked[2:], alone[2:], atol=1e-6)
+        assert np.abs(linked[:2] - alone[:2]).max() > 1e-3

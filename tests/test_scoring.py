@@ -26,12 +26,27 @@ def test_the_first_epoch_of_highest_validation_accuracy_counts():
     assert best.test.tolist() == [0.0, 0.5]
 
 
-def test_the_latest_of_equal_looks_counts_where_it_is_asked_for():
+def test_a_marked_evaluation_counts_where_marks_are_asked_for():
     graph = Graph.build(np.eye(3), [(0, 1)], [0, 1, 0])
     split = Split(np.array([], dtype=int), np.array([0, 1]), np.array([2]))
-    history = History(graph, [split], torch.device("cpu"), latest=True)
-    looks = [([0, 1, 1],), ([0, 1, 0],), ([1, 1, 1],)]  # validation 1, 1, 1/2
-    better = [history.record("own", one_hot(*look)).tolist() for look in looks]
-    assert better == [[True], [True], [False]]
+    history = History(graph, [split], torch.device("cpu"), rule="marked")
+    for guess, mark in (([0, 1, 1], True), ([1, 1, 0], True), ([0, 1, 0], False)):
+        history.record("own", one_hot(guess))
+        history.mark(torch.tensor([mark]))
     assert history.best("own").epochs.tolist() == [2]
-    assert history.best("own").test.tolist() == [1.0]
+    assert history.best("own").validation.tolist() == [0.5]
+
+
+def test_replicas_may_have_validation_sets_of_different_sizes():
+    """A replica's test nodes were once counted as validation nodes."""
+    graph = Graph.build(np.eye(6), [(0, 1)], [0, 1, 0, 1, 0, 1])
+    none = np.array([], dtype=int)
+    splits = [
+        Split(none, np.array([0]), np.array([1, 2])),
+        Split(none, np.array([0, 3]), np.array([4])),
+    ]
+    history = History(graph, splits, torch.device("cpu"))
+    history.record("own", one_hot([0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0]))
+    best = history.best("own")
+    assert best.validation.tolist() == [1.0, 0.5]
+    assert best.test.tolist() == [0.5, 0.0]

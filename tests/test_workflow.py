@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from linkdist import export, from_features, with_links, workflow
-from linkdist.header import FILES, FORMAT
+from linkdist.header import CURVE, FILES, FORMAT
 from linkdist.storage import Saved, load, save
 from linkdist.workflow import Options, Tables, Watcher
 
@@ -162,11 +162,11 @@ def test_training_leaves_a_whole_directory_and_nothing_beside_it(command, folder
     out, told = tmp_path / "models" / "papers", tmp_path / "about.json"
     code, printed, shown = command(*training(folder), "--out", out, "--json", told)
     assert code == 0
-    assert {path.name for path in out.iterdir()} == set(FILES)
+    assert {path.name for path in out.iterdir()} == set(FILES) - {CURVE}
     assert {path.name for path in tmp_path.iterdir()} == {"models", "about.json"}
     assert [path.name for path in out.parent.iterdir()] == ["papers"]
     assert str(out) in printed
-    assert "accuracy from features" in printed
+    assert "this model, from features" in printed
     assert "column venue: categorical" in shown
     assert "column title: text" in shown
     assert re.search(r"\d+ links from \d+ rows; duplicates merged: \d+\.", shown)
@@ -179,17 +179,41 @@ def test_training_leaves_a_whole_directory_and_nothing_beside_it(command, folder
     assert saved.about["scores"].keys() >= {"accuracy from features", "accuracy with links"}
 
 
-def test_training_teaches_itself_unless_asked_otherwise(command, folder, model, tmp_path):
-    """And says which of equally good looks it kept: the latest; the paper's method the first."""
+def test_training_is_selflinkdist_unless_asked_otherwise(command, folder, model, tmp_path):
+    """And the paper's method keeps the first of equally good epochs."""
     assert Options().method == "selflinkdist"
     out = tmp_path / "model"
     assert command(*training(folder), "--out", out, "--method", "colinkdist")[0] == 0
     itself, paper = load(model).about, load(out).about
     assert [itself["method"], paper["method"]] == ["selflinkdist", "colinkdist"]
-    assert len(itself["curve"][0]) > len(paper["curve"][0]) == paper["epochs"] == 2
-    (latest,), (first,) = itself["curve"], paper["curve"]
-    assert itself["kept"] == [len(latest) - latest[::-1].index(max(latest))]
-    assert paper["kept"] == [first.index(max(first)) + 1]
+    assert itself["estimates"]["by"] == "folds"
+    assert len(paper["confusion"]) == len(CLASSES)
+    assert "estimates" not in paper
+
+
+def test_training_prints_estimates_and_what_follows_from_them(command, folder, tmp_path):
+    code, printed, _ = command(*training(folder), "--out", tmp_path / "model")
+    assert code == 0
+    estimates = load(tmp_path / "model").about["estimates"]
+    for score in (*estimates["new_rows"], *estimates["known_rows"], *estimates["baselines"]):
+        assert score["name"] in printed
+        assert f"{100 * score['accuracy']:.1f}" in printed
+        assert score["low"] <= score["accuracy"] <= score["high"]
+    for sentence in estimates["verdict"]:
+        assert sentence in printed
+    names = {score["name"] for score in estimates["baselines"]}
+    wanted = {"largest class", "logistic regression on features", "label spreading", "CoLinkDist"}
+    assert names >= wanted
+
+
+def test_a_budget_is_kept_to(command, folder, tmp_path):
+    arguments = [a for a in training(folder) if a not in ("--epochs", 2)]
+    code, _, _ = command(*arguments, "--out", tmp_path / "model", "--budget", "0.01s")
+    assert code == 0
+    assert load(tmp_path / "model").about["epochs"] == 1
+    code, _, shown = command(*arguments, "--out", tmp_path / "model", "--budget", "soon")
+    assert code == 2
+    assert "such as 60s" in shown
 
 
 def test_the_same_table_in_csv_and_parquet_is_the_same_training(command, folder, model, tmp_path):
@@ -797,3 +821,20 @@ def test_a_model_that_is_not_what_was_saved_is_refused(command, small, tmp_path,
     ]
     for args in commands:
         refused(command(*args), words, tmp_path, before)
+
+
+@pytest.mark.parametrize("part", ["find", "render", "with_onnx"])
+def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monkeypatch, part):
+    """An exception in t-SNE or ONNX once ended the training before the model was saved."""
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("a drawing of nothing")
+
+    said = []
+    watcher = Watcher()
+    watcher.note = said.append
+    monkeypatch.setattr(workflow, part, fail)
+    tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
+    workflow.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), watcher=watcher)
+    assert any(re.search("the model is saved.*a drawing of nothing", text) for text in said)
+    assert load(tmp_path / "model").model.classes

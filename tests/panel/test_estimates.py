@@ -73,8 +73,8 @@ def right_for(share, N=200, C=2, shift=0):
 
 def judged(features, links, **others):
     names = {
-        "plain": "logistic regression, features",
-        "hops": "logistic regression, 1-hop averages",
+        "plain": "logistic regression on features",
+        "hops": "logistic regression on 1-hop averages",
     }
     found = {"features": features, "links": links}
     return found | {names.get(name, name): heard for name, heard in others.items()}
@@ -96,7 +96,7 @@ def test_scores_are_shares_of_hits_with_their_intervals():
     assert [score.accuracy for score in found.known_rows] == [0.85, 0.95]
     assert [score.accuracy for score in found.baselines] == [0.75, 0.7]
     assert [score.links for score in found.baselines] == [True, False]
-    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 200)
+    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 160)
     assert found.warnings == ["a warning"]
     assert found.teachers == {"a": 0.75, "b": 0.25}
 
@@ -122,7 +122,7 @@ def test_estimates_become_plain_json():
 def test_a_better_baseline_is_named_as_what_to_use_instead():
     found = estimates_of(judged(right_for(0.7), right_for(0.72), plain=right_for(0.85)))
     said = " ".join(found.verdict)
-    assert "logistic regression, features is better than this model, by 15.0 points" in said
+    assert "logistic regression on features is better than this model, by 15.0 points" in said
     assert "use it instead" in said
     assert "Links do not pay in training" in said
 
@@ -130,7 +130,7 @@ def test_a_better_baseline_is_named_as_what_to_use_instead():
 def test_a_better_baseline_with_links_is_compared_with_the_model_with_links():
     found = estimates_of(judged(right_for(0.9), right_for(0.7), hops=right_for(0.85)))
     said = " ".join(found.verdict)
-    assert "With links, logistic regression, 1-hop averages is better" in said
+    assert "With links, logistic regression on 1-hop averages is better" in said
     assert "Links do not pay at prediction time" in said
 
 
@@ -154,7 +154,7 @@ def test_what_chance_may_have_done_is_called_so():
     assert "Whether links pay in training cannot be told" in said
     assert "make no difference that these labels can show" in said
     assert (
-        "logistic regression, features is ahead of this model by 2.0 points, which so few" in said
+        "logistic regression on features is ahead of this model by 2.0 points, which so few" in said
     )
     assert "instead" not in said
 
