@@ -26,8 +26,8 @@ STALE = (
     "nodes that it would tell of are not at hand."
 )
 
-SCORED = {"new_rows": "new rows", "known_rows": "rows of the table", "baselines": "new rows"}
-"""The lists of scores in 'estimates', and which rows each is of."""
+SCORED = {"new_rows": "", "known_rows": "rows of the table", "baselines": ""}
+"""The lists of scores in 'estimates', and which rows each is of; empty: those of 'rows'."""
 
 LIMITS = """\
 - A node gets one of the classes above, also where it is of none of them.
@@ -123,7 +123,7 @@ def _estimates(about: About) -> str:
     """Verdict, scores beside baselines, and warnings; empty where nobody judged."""
     known = _mapping(about.get("estimates"))
     rows = [
-        _score(part, rows_of)
+        _score(part, rows_of or str(known.get("rows", "new rows")))
         for key, rows_of in SCORED.items()
         for part in _list(known.get(key))
         if isinstance(part, Mapping)

@@ -162,7 +162,7 @@ def _apart(places: Mapping[str, float], room: float) -> dict[str, float]:
 
 DRAWN = 8
 """Baselines that have a line; a table names them all."""
-BASELINES = "Baselines, new rows"
+BASELINES = "Baselines, "
 EDGE, LANE, OVER = 28, 38, 34
 """Room at both sides, the height of a score's line and that of a group's title."""
 
@@ -176,11 +176,13 @@ def groups_of(known: Estimates) -> dict[str, list[Score]]:
     >>> groups_of(Estimates(20, "folds", ours, [], [], []))["This model, new rows"][0].name
     'from features'
     """
-    groups = {
-        "This model, new rows": [_without_owner(score) for score in known.new_rows],
-        "This model, rows of the table": [_without_owner(score) for score in known.known_rows],
-        BASELINES: known.baselines,
-    }
+    mine, table = (
+        [_without_owner(score) for score in scores] for scores in (known.new_rows, known.known_rows)
+    )
+    groups = {f"This model, {known.rows}": mine, BASELINES + known.rows: known.baselines}
+    if table:
+        first, rest = list(groups.items())
+        groups = dict([first, ("This model, rows of the table", table), rest])
     return {title: scores for title, scores in groups.items() if scores}
 
 
@@ -210,7 +212,7 @@ def score_chart(known: Estimates) -> str:
     across = Axis.around([lowest, 1.0], EDGE, WIDTH - EDGE, most=6, least=0.01)
     rows, y = [], 0
     for title, scores in groups.items():
-        tone = "rest" if title == BASELINES else "features"
+        tone = "rest" if title.startswith(BASELINES) else "features"
         rows.append(f'<text class="group" x="{EDGE}" y="{y + 22}">{title}</text>')
         y += OVER
         for score in scores:

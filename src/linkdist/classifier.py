@@ -70,7 +70,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alpha_ : (replicas,) array
         α, how much the neighbours' word counts.
     history_ : dict of (evaluations, replicas) arrays
-        Accuracy on held-out nodes, 'features' and 'links'; empty where none were. The paper's
+        Accuracy on held-out nodes, 'features' and 'links'; empty where none were; for folds one
+        column for each. The paper's
         methods are evaluated after each epoch, SelfLinkDist at the end of a schedule.
     estimates_ : Estimates or None
         Accuracy for new rows and for rows of X with intervals, beside baselines, and what follows
@@ -329,7 +330,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Who teaches and who chooses the epoch, one split a replica."""
         if validation is not None:
             return [keep_aside(labels, _rows(validation, len(labels)))] * len(seeds)
-        if self.method == "selflinkdist" and not self.held_out:
+        if self.method == "selflinkdist":
             return [keep_aside(labels, np.array([], dtype=np.int64))] * len(seeds)
         share = HELD_OUT if self.held_out is None else self.held_out
         return [held_out(labels, share, seed) for seed in seeds]
@@ -349,6 +350,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             judge=self.held_out != 0 and validation is None,
             baselines=True,
             budget=self.budget,
+            held_out=self.held_out,
         )
         self.model_, self.n_iter_ = result.model, result.epochs
         self.estimates_ = result.estimates

@@ -323,8 +323,9 @@ def _told(saved: Saved, out: Path, json_file: Path | None) -> None:
 
 def estimate_rows(estimates: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of the table of estimates: this model, then the baselines."""
-    groups = (("new rows", "new_rows"), ("rows of the table", "known_rows"))
-    for rows, key in (*groups, ("new rows", "baselines")):
+    new = estimates["rows"]
+    groups = ((new, "new_rows"), ("rows of the table", "known_rows"), (new, "baselines"))
+    for rows, key in groups:
         for score in estimates[key]:
             low, high = 100 * score["low"], 100 * score["high"]
             yield {

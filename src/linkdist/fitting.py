@@ -76,6 +76,7 @@ def fit(
     judge: bool = True,
     baselines: bool = False,
     budget: float | None = None,
+    held_out: float | None = None,
 ) -> Fit:
     """Train R replicas on what a setting lets them see.
 
@@ -113,6 +114,9 @@ def fit(
     baselines : bool, optional
         Whether to train CoLinkDist, on a short schedule, as a baseline of SelfLinkDist's
         estimates. The other baselines are among its teachers.
+    held_out : float, optional
+        Share of the training labels that judges SelfLinkDist instead of folds, where there are no
+        validation nodes: half of it with its nodes hidden altogether.
     budget : float, optional
         Seconds that SelfLinkDist may take: its schedule is shortened, and where that is not
         enough, folds are left out. What fits depends on the machine, and so do the weights.
@@ -134,7 +138,8 @@ def fit(
     # What fits into a budget depends on the run, so there is no state to resume from.
     course = Course(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
-        asked = Asked(setting, tuple(seeds), epochs, tuple(teachers), judge, baselines, budget)
+        options = (epochs, tuple(teachers), judge, baselines, budget, held_out)
+        asked = Asked(setting, tuple(seeds), *options)
         panel, estimates = fit_panel(graph, each, inputs, course, asked)
         took = time.perf_counter() - started
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)

@@ -179,7 +179,7 @@ def _tiles(found: Findings, about: Mapping[str, Any]) -> Iterator[tuple[str, str
     if found.estimates:
         for score in found.estimates.new_rows:
             words = MODES["links" if score.links else "features"]
-            ends = f"for new rows; 90\xa0% interval {between(score)}"
+            ends = f"for {found.estimates.rows}; 90\xa0% interval {between(score)}"
             yield f"Accuracy {words}", percent(score.accuracy), ends
     elif found.held_out:
         for mode, words in MODES.items():

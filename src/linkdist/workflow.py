@@ -119,7 +119,7 @@ class Options:
     def splits(self, labels: IntArray) -> list[Split]:
         """One split for each replica; SelfLinkDist judges itself unless a share is given."""
         seeds = range(self.seed, self.seed + self.replicas)
-        if self.method == "selflinkdist" and not self.held_out:
+        if self.method == "selflinkdist":
             return [keep_aside(labels, np.array([], dtype=np.int64))] * self.replicas
         return [held_out(labels, self.share, seed) for seed in seeds]
 
@@ -173,6 +173,7 @@ def train(
         judge=options.held_out != 0,
         baselines=True,
         budget=options.budget,
+        held_out=options.held_out,
     )
     about = {
         "id": tables.id,

@@ -64,6 +64,9 @@ class Estimates:
         What the scores cannot tell.
     teachers : mapping of str to float
         Each teacher's share in what the model learnt.
+    rows : {'new rows', 'rows of the table'}
+        What `new_rows` and `baselines` are measured on; validation nodes that training saw without
+        their labels are rows of the table.
     """
 
     judges: int
@@ -74,6 +77,7 @@ class Estimates:
     verdict: list[str]
     warnings: list[str] = field(default_factory=list)
     teachers: Mapping[str, float] = field(default_factory=dict)
+    rows: str = "new rows"
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain JSON, numbers to six digits."""
@@ -94,6 +98,7 @@ def estimate(
     mixture: Mapping[str, float],
     warnings: Sequence[str],
     judges: int,
+    rows: str = "new rows",
 ) -> Estimates | None:
     """Put scores, baselines and sentences together; None where nobody judged.
 
@@ -107,6 +112,9 @@ def estimate(
         As `limits` gives them.
     judges : int
         How many different nodes judged; the intervals rest on them.
+    rows : {'new rows', 'rows of the table'}, optional
+        What the judges stand for: rows that training has not seen, or rows that it saw without
+        their labels.
     """
     new = judged.get("new row") or judged.get("validation")
     if not new or not judges:
@@ -124,8 +132,9 @@ def estimate(
     ]
     others.sort(key=lambda other: -other.accuracy)
     hits = {MODEL.get(name, name): hits_of(heard) for name, heard in new.items()}
-    sentences = verdict(ours, others, hits)
-    return Estimates(judges, by, ours, in_table, others, sentences, list(warnings), dict(mixture))
+    sentences = verdict(ours, others, hits, rows)
+    known_too = (list(warnings), dict(mixture), rows)
+    return Estimates(judges, by, ours, in_table, others, sentences, *known_too)
 
 
 def hits_of(heard: Judgement) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -155,7 +164,10 @@ def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
 
 
 def verdict(
-    ours: Sequence[Score], others: Sequence[Score], hits: Mapping[str, np.ndarray[Any, Any]]
+    ours: Sequence[Score],
+    others: Sequence[Score],
+    hits: Mapping[str, np.ndarray[Any, Any]],
+    rows: str = "new rows",
 ) -> list[str]:
     """Whether links pay and whether the model is the best choice, in sentences."""
     features, links = ours
@@ -167,11 +179,11 @@ def verdict(
         how = compare(hits[features.name], hits[best.name])
         words = {
             1: "Links pay in training",
-            0: "Whether links pay in training cannot be told",
+            0: "These labels cannot show whether links pay in training",
             -1: "Links do not pay in training",
         }[how]
         said.append(
-            f"{words}: from features this model is right for {_percent(features)} of new rows, "
+            f"{words}: from features this model is right for {_percent(features)} of {rows}, "
             f"{best.name} for {_percent(best)}."
         )
     how = compare(hits[links.name], hits[features.name])

@@ -43,6 +43,7 @@ class Asked:
     judge: bool = True
     baselines: bool = False
     budget: float | None = None
+    held_out: float | None = None
 
 
 def fit_panel(
@@ -90,6 +91,8 @@ def _replicas(
             "splits without validation nodes must be one split for all replicas: folds of its "
             "training labels judge them. Train the splits one by one, or give validation nodes."
         )
+    if asked.held_out:
+        return held(graph, splits[0], asked.setting, asked.seeds, asked.held_out)
     if asked.judge and len(splits[0].train) > FEW:
         return held(graph, splits[0], asked.setting, asked.seeds)
     return folded(graph, splits[0], asked.setting, asked.seeds, asked.judge)
@@ -106,9 +109,12 @@ def _estimates(
     new[LARGEST] = largest_class(faculty)
     if baselines:
         new |= colinkdist(faculty, progress=course.progress)
+    first = faculty.replicas[faculty.judged[0]]
+    seen = bool(np.isin(first.judges, first.view.nodes).all())
     nodes = np.concatenate([faculty.replicas[place].judges for place in faculty.judged])
     warnings = limits(graph, splits[0].train)
-    return estimate(judged, panel.mixture, warnings, len(np.unique(nodes)))
+    rows = "rows of the table" if seen else "new rows"
+    return estimate(judged, panel.mixture, warnings, len(np.unique(nodes)), rows)
 
 
 def seconds_per_visit(graph: Graph, replica: Replica, inputs: Inputs, steps: int = 5) -> float:

@@ -141,7 +141,8 @@ def cycles_for(nodes: int) -> tuple[int, ...]:
 
 def assemble(lesson: Lesson, classifiers: Sequence[Any] = ()) -> list[list[Teacher]]:
     """The teachers; those that differ in strength alone are one group."""
-    linked = len(lesson.graph.links) > 0
+    links = lesson.graph.links
+    linked = bool((links[:, 0] != links[:, 1]).any())
     hops = {"hops": (0,)} if not linked else {}
     groups: list[list[Teacher]] = [list(group) for group in linear_teachers(lesson, **hops)]
     if linked:

@@ -26,6 +26,7 @@ import torch
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -367,7 +368,8 @@ class Classifier(Teacher):
             labels = view.labels[view.train]
             # Most classifiers refuse labels of one class, and some answer with two columns.
             fresh = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
-            self.fitted.append(fresh.fit(columns_of[view.train], labels))
+            with threadpool_limits(1):  # on so few rows threads wait for each other
+                self.fitted.append(fresh.fit(columns_of[view.train], labels))
 
     def _columns(self, around: VisibleNeighbours) -> Sequence[FeatureMatrix]:
         x, T = self.lesson.graph.features, len(around.visible)
