@@ -29,6 +29,7 @@ from linkdist.splits import Split, observe
 from linkdist.training import find_device
 
 HELD = 0.1
+MEASURES = {"accuracy", "auc", "calibration"}
 
 
 def measures(p, labels):
@@ -60,12 +61,12 @@ def both_modes(model, inputs, every, message=None):
 
 def panel(graph, splits, seeds, inputs, every):
     """All draws side by side: folds and the kept network of each."""
-    from linkdist.panel.learning import train_panel
-    from linkdist.panel.replicas import folded, held, FEW
-    from linkdist.panel.teachers import masks
-    from linkdist.panel.estimates import interval
-    from linkdist.stages import Course
     from dataclasses import replace
+
+    from linkdist.panel.estimates import interval
+    from linkdist.panel.learning import train_panel
+    from linkdist.panel.replicas import FEW, folded, held
+    from linkdist.stages import Course
 
     replicas = []
     for split, seed in zip(splits, seeds, strict=True):
@@ -85,7 +86,6 @@ def panel(graph, splits, seeds, inputs, every):
     faculty = found.faculty
     kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
     all_nodes = torch.ones(len(kept), graph.n, dtype=torch.bool, device=inputs.device)
-    around = faculty.lesson.around(all_nodes)
     for g, group in enumerate(faculty.groups):
         p = np.zeros((len(kept), graph.n, graph.C))
         for v, teacher in enumerate(group):
@@ -141,8 +141,8 @@ def links_method(method, message=None):
         result = fit(graph, given, "production", method=method, seeds=seeds, inputs=inputs,
                      device=inputs.device.type)  # fmt: skip
         name = {"colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist of 8a43fa0"}[method]
-        return {f"{name}, {mode}": judged(graph, splits, p)
-                for mode, p in both_modes(result.model, inputs, every, message).items()}  # fmt: skip
+        p = both_modes(result.model, inputs, every, message)
+        return {f"{name}, {mode}": judged(graph, splits, part) for mode, part in p.items()}
 
     return run
 
@@ -165,8 +165,8 @@ def mlp(graph, splits, seeds, inputs, every):
             if right > best[r]:
                 best[r], p[r] = right, z[r]
 
-    train_on_nodes(network, inputs, [view.train for view in views], label_loss(views, inputs.device),
-                   seeds, after)  # fmt: skip
+    nodes, loss = [view.train for view in views], label_loss(views, inputs.device)
+    train_on_nodes(network, inputs, nodes, loss, seeds, after)
     return {"MLP": judged(graph, splits, p)}
 
 
@@ -243,13 +243,10 @@ def main():
                         file.write(json.dumps({"method": word, **about, **record}) + "\n")
                 for word, record in found.items():
                     if not word.startswith("teacher"):
-                        more = " ".join(
-                            f"{key} {np.mean(record[key]):.3f}"
-                            for key in ("auc", "calibration")
-                            if key in record
-                        )
-                        print(name, kind, word, f"{np.mean(record['accuracy']):.2f}",
-                              f"min {min(record['accuracy']):.1f} {more}", took, file=sys.stderr, flush=True)  # fmt: skip
+                        means = {
+                            key: round(np.mean(record[key]), 3) for key in MEASURES & set(record)
+                        }
+                        print(name, kind, word, means, took, file=sys.stderr, flush=True)
                 if device.type == "cuda":
                     torch.cuda.empty_cache()
 
