@@ -96,6 +96,7 @@ def test_what_a_reader_needs_is_in_the_file(planted, tmp_path):
     assert told == {
         "classes": ["left", "right"],
         "alpha": pytest.approx([0.3, 0.9]),
+        "own": [1.0, 1.0],
         "columns": [],
     }
     assert onnx.load(tmp_path / "model.onnx").opset_import[0].version == 17
@@ -113,6 +114,7 @@ def test_with_the_neighbour_head_links_can_be_used_outside(planted, tmp_path, R)
     links = planted.links[(planted.links != 5).all(axis=1)]
     a = np.zeros((planted.n, planted.n))
     a[tuple(Graph.build(planted.features, links, planted.labels).edges.T)] = 1
+    np.fill_diagonal(a, 0)  # a node is not its own neighbour
     mean = a / np.maximum(a.sum(1, keepdims=True), 1)
     score = own + alpha[:, None] * np.einsum("ij,jrc->irc", mean, neighbour)
     share = np.exp(score) / np.exp(score).sum(-1, keepdims=True)
