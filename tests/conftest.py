@@ -48,7 +48,7 @@ def papers_model(papers, tmp_path_factory):
     """A model directory that was trained on them, for all tests to read and none to change."""
     out = tmp_path_factory.mktemp("models") / "papers-model"
     tables = workflow.Tables(papers / "nodes.csv", papers / "links.csv", "paper", "field")
-    workflow.train(tables, out, workflow.Options(epochs=3, device="cpu"))
+    workflow.train(tables, out, workflow.Options("colinkdist", epochs=3, device="cpu"))
     return out
 
 

@@ -107,7 +107,7 @@ def test_the_files_are_plain(directory):
         *("README.md", "curve.svg", "model.json", "rehearsal.safetensors", "weights.safetensors")
     ]
     header = json.loads((directory / "model.json").read_text(), parse_constant=pytest.fail)
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["shape"] == {"replicas": 2, "features": 5, "hidden": 8, "classes": 3}
     for name in ("weights.safetensors", "rehearsal.safetensors"):
         digest = hashlib.sha256((directory / name).read_bytes()).hexdigest()
@@ -199,9 +199,9 @@ def test_what_is_no_model_is_not_loaded(tmp_path):
 
 
 def test_a_newer_format_names_its_program_and_the_way(directory):
-    change_header(directory, format=2, program="9.1.0")
+    change_header(directory, format=3, program="9.1.0")
     with pytest.raises(
-        ModelError, match=r"format 2, written by linkdist 9\.1\.0.*reads format 1"
+        ModelError, match=r"format 3, written by linkdist 9\.1\.0.*reads format 2"
     ) as e:
         load(directory)
     assert "pip install --upgrade linkdist" in str(e.value)
@@ -314,7 +314,7 @@ def test_what_is_no_header_is_refused(directory, text):
         load(directory)
 
 
-KEYS = ("format", "program", "shape", "classes", "alpha", "columns", "about", "digests")
+KEYS = ("format", "program", "shape", "classes", "alpha", "own", "columns", "about", "digests")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

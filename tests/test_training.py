@@ -263,7 +263,7 @@ class KilledError(Exception):
 @pytest.mark.parametrize("after", [1, 3])
 def test_a_killed_training_goes_on_to_the_same_weights(planted, tmp_path, after):
     splits = [semi_supervised(planted, seed, 4, 10, 20) for seed in (0, 1)]
-    options = {"seeds": [3, 4], "epochs": 5, "device": "cpu"}
+    options = {"method": "colinkdist", "seeds": [3, 4], "epochs": 5, "device": "cpu"}
     undisturbed = fit(planted, splits, "inductive", **options)
     checkpoint = Checkpoint(tmp_path / "state", "this one")
     epochs = []
@@ -294,7 +294,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(planted, tmp_path, after)
 def test_without_validation_nodes_the_last_epoch_counts(planted):
     nothing = np.array([], dtype=int)
     split = Split(np.arange(20), nothing, nothing)
-    network = fit(planted, split, seeds=[0], epochs=3, device="cpu").model.network
+    options = {"method": "colinkdist", "seeds": [0], "epochs": 3, "device": "cpu"}
+    network = fit(planted, split, **options).model.network
     fresh = ForkedMLP(planted.d, planted.C, [0])
     view = observe(planted, split, "transductive")
     train_links(fresh, make_inputs(planted.features, CPU), [view], [0], epochs=3)

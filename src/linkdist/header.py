@@ -100,7 +100,7 @@ def read_header(directory: Path | str) -> Header:
         digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
         shape = Shape(**header["shape"])
         classes = tuple(str(name) for name in header["classes"])
-        alpha, own = (np.array(header[name], dtype=np.float32) for name in ("alpha", "own"))
+        alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
         columns, about = header["columns"], dict(header["about"])
         encoders = None if columns is None else Encoders.from_state(columns)
     except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -110,6 +110,12 @@ def read_header(directory: Path | str) -> Header:
     _check_files(target, digests, files)
     known = {name: content for name, content in files.items() if name in digests}
     return Header(shape, classes, alpha, own, encoders, about, known, digest_of(account)[:12])
+
+
+def _as_weights(values: Any) -> FloatArray:  # noqa: ANN401
+    """Numbers of a header; those too large for float32 become infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype=np.float64).astype(np.float32)
 
 
 def digest_of(content: bytes) -> str:

@@ -17,12 +17,11 @@ from linkdist.network import ForkedMLP
 from linkdist.panel.faculty import Faculty, Judgement, picked
 from linkdist.panel.mixing import Array
 from linkdist.panel.teachers import masks
-from linkdist.stages import Progress
 from linkdist.training import loop_on_links
 
 LARGEST = "largest class"
-VISITS = 20
-"""How often CoLinkDist visits each node; longer schedules were no better with few labels."""
+VISITS = 10
+"""How often CoLinkDist visits each node: a short schedule, since it is not the model."""
 
 
 def largest_class(faculty: Faculty) -> Judgement:
@@ -36,9 +35,7 @@ def largest_class(faculty: Faculty) -> Judgement:
     return Judgement(np.concatenate(found), faculty.labels(faculty.judged))
 
 
-def colinkdist(
-    faculty: Faculty, visits: int = VISITS, progress: Progress | None = None
-) -> dict[str, Judgement]:
+def colinkdist(faculty: Faculty, visits: int = VISITS) -> dict[str, Judgement]:
     """CoLinkDist on the views of the judged replicas, from features and with links.
 
     Nothing where a view has no link that touches a label: the paper's loss needs one.
@@ -54,13 +51,7 @@ def colinkdist(
     epochs = visits / graph.degree
     inputs = faculty.lesson.inputs
     loop = loop_on_links(network, inputs, views, seeds, by, "colinkdist", epochs=epochs)
-    total = max(1, int(np.ceil(epochs)))
-
-    def after(epoch: int) -> None:
-        if progress is not None:
-            progress(epoch + 1, total)
-
-    loop.run(epochs, after)
+    loop.run(epochs)
     z, s = (part.log_softmax(-1) for part in logits(network, inputs))
     present = masks([replica.present for replica in replicas], graph.n).to(device)
     linked = z + by.alpha.view(-1, 1, 1) * faculty.lesson.around(present).mean(s)

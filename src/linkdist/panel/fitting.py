@@ -78,7 +78,7 @@ def fit_panel(
     if asked.budget is not None:
         left = asked.budget - (time.perf_counter() - started)
         baselines = baselines and left > asked.budget / 3
-    return panel, _estimates(graph, splits, panel, course, baselines)
+    return panel, _estimates(graph, splits, panel, baselines)
 
 
 def _replicas(
@@ -99,7 +99,7 @@ def _replicas(
 
 
 def _estimates(
-    graph: Graph, splits: Sequence[Split], panel: Panel, course: Course, baselines: bool
+    graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool
 ) -> Estimates | None:
     faculty = panel.faculty
     if faculty is None or not faculty.judged:
@@ -108,7 +108,7 @@ def _estimates(
     new = judged["new row" if "new row" in judged else "validation"]
     new[LARGEST] = largest_class(faculty)
     if baselines:
-        new |= colinkdist(faculty, progress=course.progress)
+        new |= colinkdist(faculty)
     first = faculty.replicas[faculty.judged[0]]
     seen = bool(np.isin(first.judges, first.view.nodes).all())
     nodes = np.concatenate([faculty.replicas[place].judges for place in faculty.judged])

@@ -209,7 +209,8 @@ class Student:
                     break
             start = end
         self.best.restore()
-        course.after(total, total, None)
+        if self.visits < total:
+            course.after(total, total, None)
 
     def state(self) -> dict[str, Tensor]:
         """The live tensors that the rest of the training depends on, but for Adam's."""
