@@ -234,7 +234,7 @@ def _estimated(known: Estimates) -> str:
 
 def _how_to_read(known: Estimates) -> str:
     read = (
-        "A dot is the share of rows that are predicted right, the bar around it the 90\xa0% interval. "
+        "A dot is the share of rows predicted right, the bar around it the 90\xa0% interval. "
         "The dotted line is this model from features: a baseline whose dot lies to the right of it "
         "did better."
     )
