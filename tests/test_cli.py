@@ -72,7 +72,7 @@ def quick(monkeypatch):
     known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
     monkeypatch.setattr(cli.named, "load", known)
     monkeypatch.setattr("linkdist.fitting.epochs_for", lambda degree: 1)
-    monkeypatch.setattr("linkdist.panel.fitting.cycles_for", lambda nodes: (1,))
+    monkeypatch.setattr("linkdist.panel.fitting.cycles_for", lambda nodes, folds: (1,))
 
 
 def words(text):

@@ -61,7 +61,8 @@ def fit_panel(
     given = [split for split in splits if len(split.validation)]
     replicas = _replicas(graph, splits, len(given) == len(splits), asked)
     nodes = len(replicas[-1].view.nodes)
-    cycles: Sequence[int] = cycles_for(nodes) if asked.epochs is None else (asked.epochs,)
+    folds = any(replica.kind != "kept" for replica in replicas)
+    cycles: Sequence[int] = (asked.epochs,) if asked.epochs else cycles_for(nodes, folds)
     baselines = asked.baselines
     if asked.budget is not None:
         visit = seconds_per_visit(graph, replicas[-1], inputs)

@@ -55,6 +55,8 @@ CYCLES = (30, 60)
 """Visits of each node in the students' cycles; folds have the first alone."""
 FEWEST_STEPS = 90
 """Steps of a first cycle: where nodes are few, each of them is visited more often."""
+MOST_STEPS = 450
+"""Steps of a cycle that folds judge: where nodes are many, each of them is visited less often."""
 
 
 @dataclass(frozen=True)
@@ -115,28 +117,32 @@ def train_panel(
     splits : sequence of Split, optional
         Of the kept replicas, whose validation and test accuracies the history records.
     """
-    cycles = cycles or cycles_for(len(replicas[-1].view.nodes))
+    folds = any(replica.kind != "kept" for replica in replicas)
+    cycles = cycles or cycles_for(len(replicas[-1].view.nodes), folds)
     places = sorted({replica.taught_by for replica in replicas})
     lesson = Lesson(graph, [replicas[place].view for place in places], inputs)
     faculty = Faculty(graph, replicas, lesson, assemble(lesson, teachers))
-    folds = any(replica.kind != "kept" for replica in replicas)
     once = folds or not faculty.judged
     student = Student(faculty, inputs, cycles[:1] if once else cycles, splits)
     student.train(course)
     return student.panel()
 
 
-def cycles_for(nodes: int) -> tuple[int, ...]:
-    """Visits of each node in the cycles, for so many nodes.
+def cycles_for(nodes: int, folds: bool = False) -> tuple[int, ...]:
+    """Visits of each node in the cycles; one cycle where folds judge.
 
     Examples
     --------
     >>> cycles_for(20_000), cycles_for(1000)
     ((30, 60), (90, 180))
+    >>> cycles_for(20_000, folds=True), cycles_for(1000, folds=True)
+    ((22,), (90,))
     """
     steps = -(-nodes // BATCH)
+    if folds and steps * CYCLES[0] > MOST_STEPS:
+        return (max(1, MOST_STEPS // steps),)
     more = max(1, -(-FEWEST_STEPS // (steps * CYCLES[0])))
-    return tuple(more * cycle for cycle in CYCLES)
+    return tuple(more * cycle for cycle in (CYCLES[:1] if folds else CYCLES))
 
 
 def assemble(lesson: Lesson, classifiers: Sequence[Any] = ()) -> list[list[Teacher]]:
