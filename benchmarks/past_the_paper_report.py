@@ -30,7 +30,7 @@ RIVALS = {
 
 def report(folder):
     """Write tables.md beside the records."""
-    files = [path for path in sorted(folder.glob("*.json")) if path.name != "seconds.json"]
+    files = sorted(folder.glob("*.json"))
     records = [r for path in files for r in json.loads(path.read_text())]
     found = {(r["protocol"], r["setting"], r["set"], r["method"]): r for r in records}
     first = records[0]
@@ -49,7 +49,7 @@ def report(folder):
     for setting in GLNN:
         name = "ind, its name for hidden nodes" if setting == "production" else setting
         lines += ["", f"## GLNN's protocol, {name}", "", *_glnn(found, setting)]
-    lines += ["", "## Seconds", "", *_seconds(json.loads((folder / "seconds.json").read_text()))]
+    lines += ["", "## Seconds", "", *_seconds(folder / "seconds.jsonl")]
     (folder / "tables.md").write_text("\n".join(lines) + "\n")
 
 
@@ -116,19 +116,32 @@ def _glnn(found, setting):
     return lines
 
 
-def _seconds(rows):
-    """From records of one process that had the GPU for itself."""
-    by = {row["set"]: row for row in rows}
-    ratios = [row["ratio"] for row in rows]
-    cells = [
-        f"{by[n]['selflinkdist']:.1f} / {by[n]['colinkdist']:.1f} = {by[n]['ratio']:.2f}"
-        for n in SETS
-    ]
-    return [
-        "Seconds of ten runs at once, transductive, validation nodes given, alone on the GPU: "
-        f"SelfLinkDist / CoLinkDist. Median of the ratios: {np.median(ratios):.2f}. Commits: "
-        f"{', '.join(sorted({row['commit'] for row in rows}))}.",
-        "",
-        *_head(SETS),
-        _row(["both modes", *cells]),
-    ]
+def _seconds(path):
+    """From `past_the_paper_time.py`: one table for each machine."""
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = []
+    for replicas in sorted({r["replicas"] for r in records}, reverse=True):
+        rows = {r["set"]: r for r in records if r["replicas"] == replicas}
+        about = next(iter(rows.values()))
+        gpu, cpu = about["machine"]["gpu"], about["machine"]["cpu"]
+        median = {
+            name: {way: np.median(took) for way, took in row["seconds"].items()}
+            for name, row in rows.items()
+        }
+        cells = [
+            f"{median[n]['selflinkdist']:.1f} / {median[n]['colinkdist']:.1f} = "
+            f"{rows[n]['ratio']:.2f}"
+            for n in SETS
+        ]
+        ratios = np.median([row["ratio"] for row in rows.values()])
+        lines += [
+            f"`past_the_paper_time.py` at {about['commit']}, {cpu if gpu == 'none' else gpu}: "
+            f"{replicas} run(s) at once, transductive, validation nodes given, nothing else on "
+            f"the machine. Seconds of SelfLinkDist / CoLinkDist, median of "
+            f"{len(about['seconds']['colinkdist'])}. Median of the ratios: {ratios:.2f}.",
+            "",
+            *_head(SETS),
+            _row(["both modes", *cells]),
+            "",
+        ]
+    return lines[:-1]
