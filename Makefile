@@ -1,7 +1,7 @@
 # make demo    train on the embedded digits, print a table, write demo/report.html
 # make test    lint, then the tests that need no GPU, no raw files and little time
 # make docs    the documentation as a site: site/index.html
-# make lint    ruff and mypy
+# make lint    ruff, mypy and import-linter
 # make bench   measure: training, prediction, growth, the whole paper; benchmarks/results
 # make clean   remove what these made; .venv stays
 
@@ -36,6 +36,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 bench: $(READY)
 	$(BIN)/pip install -q -c constraints.txt -e '.[bench]'

@@ -18,12 +18,12 @@ from pathlib import Path
 import torch
 from measure import write
 
-from linkdist.scale.planning import parse_memory
-from linkdist.scale.store import Store
-from linkdist.scale.survey import survey
-from linkdist.scale.synth import Planted, synth
-from linkdist.scale.training import Schedule, check_memory, fits_whole, train_rounds
-from linkdist.stages import Course
+from linkdist.distributed.survey import survey
+from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, train_rounds
+from linkdist.store.plan import parse_memory
+from linkdist.store.reader import Store
+from linkdist.store.synthetic import Planted, synth
+from linkdist.training.stages import Course
 
 MEMORY = "1GB"
 ROUNDS = 6  # after the sixth the network is looked at

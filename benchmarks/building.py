@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from measure import write
 
-from linkdist.scale.building import build
-from linkdist.scale.planning import parse_memory
-from linkdist.workflow import Tables, Watcher
+from linkdist.pipeline import Tables, Watcher
+from linkdist.store.build import build
+from linkdist.store.plan import parse_memory
 
 CHUNK = 1 << 18
 

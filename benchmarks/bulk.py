@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from measure import write
 
-PROGRAM = "from linkdist.cli import main; main()"
+PROGRAM = "from linkdist.cli.main import main; main()"
 BLOCK = 100_000
 SMALL = 100_000
 

@@ -20,13 +20,13 @@ from pathlib import Path
 import torch
 from measure import write
 
-from linkdist.inputs import make_inputs
-from linkdist.scale.store import Store
-from linkdist.scale.survey import survey
-from linkdist.scale.synth import Planted, synth
-from linkdist.scale.training import Schedule, batch_for, train_rounds
-from linkdist.stages import Course
-from linkdist.training import find_device
+from linkdist.distributed.survey import survey
+from linkdist.distributed.trainer import Schedule, batch_for, train_rounds
+from linkdist.nn.inputs import make_inputs
+from linkdist.store.reader import Store
+from linkdist.store.synthetic import Planted, synth
+from linkdist.training.loop import find_device
+from linkdist.training.stages import Course
 
 EPOCHS, SHOWN = 2, 100_000
 

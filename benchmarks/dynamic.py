@@ -3,7 +3,7 @@
 A graph starts with 80 % of its nodes, drawn at random; the rest arrive in four parts, with their
 links to what is there and the old nodes at the ends of these. After each part all test nodes that
 are present are scored from features and with links, and the work is timed: nothing, an update
-(`linkdist.updating`), training anew on all that is present. Labels are those of the paper's
+(`linkdist.training.update`), training anew on all that is present. Labels are those of the paper's
 transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch
 in training; an update has those of the start. Means over some seeds.
 Usage: python benchmarks/dynamic.py [--method colinkdist] [--seeds 5] [SET ...]
@@ -19,12 +19,12 @@ import numpy as np
 from measure import RESULTS, write
 
 from linkdist import Split, fit, from_features, load, named_split, with_links
-from linkdist.fitting import METHODS
-from linkdist.graph import UNKNOWN, Graph
-from linkdist.links import with_own_loops
-from linkdist.memory import remember
-from linkdist.training import find_device
-from linkdist.updating import update
+from linkdist.data.edges import with_own_loops
+from linkdist.data.graph import UNKNOWN, Graph
+from linkdist.training.fit import METHODS
+from linkdist.training.loop import find_device
+from linkdist.training.replay import remember
+from linkdist.training.update import update
 
 SETS = ("pubmed", "amazon-computers")
 START, PARTS = 0.8, 4

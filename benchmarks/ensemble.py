@@ -11,10 +11,10 @@ import numpy as np
 from measure import write
 
 from linkdist import fit, load, named_split
-from linkdist.inference import logits, message_passing
-from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
-from linkdist.training import find_device
+from linkdist.model import logits, message_passing
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import make_inputs
+from linkdist.training.loop import find_device
 
 SETS = (
     *("cora", "citeseer", "pubmed", "amazon-photo"),

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from measure import RESULTS, write
 
-from linkdist.graph import UNKNOWN
-from linkdist.inference import from_features
-from linkdist.scale.distributing import train_by_workers
-from linkdist.scale.synth import Planted, synth
-from linkdist.workflow import Options, Watcher
+from linkdist.data.graph import UNKNOWN
+from linkdist.distributed.ray_train import train_by_workers
+from linkdist.model import from_features
+from linkdist.pipeline import Options, Watcher
+from linkdist.store.synthetic import Planted, synth
 
 PLANTED = Planted(40_000, 400_000, features=32, classes=8, labelled=0.02)
 EPOCHS, PARTS, FAULT = 4, 4, 0.4

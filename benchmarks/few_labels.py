@@ -21,12 +21,12 @@ from measure import commit, machine
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from linkdist.fitting import fit
-from linkdist.inference import logits
-from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
-from linkdist.splits import Split, observe
-from linkdist.training import find_device
+from linkdist.data.splits import Split, observe
+from linkdist.model import logits
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import make_inputs
+from linkdist.training.fit import fit
+from linkdist.training.loop import find_device
 
 HELD = 0.1
 MEASURES = {"accuracy", "auc", "calibration"}
@@ -63,10 +63,10 @@ def panel(graph, splits, seeds, inputs, every, cycles=None, few=None):
     """All draws side by side: folds and the kept network of each."""
     from dataclasses import replace
 
-    from linkdist.panel.estimates import interval
-    from linkdist.panel.learning import train_panel
-    from linkdist.panel.replicas import FEW, folded, held
-    from linkdist.stages import Course
+    from linkdist.training.panel.estimates import interval
+    from linkdist.training.panel.learning import train_panel
+    from linkdist.training.panel.replicas import FEW, folded, held
+    from linkdist.training.stages import Course
 
     replicas = []
     for split, seed in zip(splits, seeds, strict=True):
@@ -247,7 +247,7 @@ def main():
     first, last = map(int, asked.seeds.split("-"))
     seeds = list(range(first, last + 1))
     if asked.old:
-        from linkdist.inference import message_passing
+        from linkdist.model import message_passing
 
         METHODS["selflinkdist"] = links_method("selflinkdist", message_passing)
     device = find_device("auto")

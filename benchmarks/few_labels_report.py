@@ -139,7 +139,7 @@ def _coverage(records, lines):
 
 
 def _inside(records):
-    from linkdist.panel.estimates import FOLDED, interval
+    from linkdist.training.panel.estimates import FOLDED, interval
 
     found = []
     for record in records:

@@ -17,9 +17,9 @@ from few_labels import panel
 from graphs import draw, load
 from measure import RESULTS, commit, machine
 
-from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
-from linkdist.training import find_device
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import make_inputs
+from linkdist.training.loop import find_device
 
 SETS = ("pubmed", "amazon-computers", "coauthor-cs", "coauthor-physics", "twitch-DE", "tolokers")
 LABELS = ("300", "1000", "3000")

@@ -14,7 +14,7 @@ from measure import RESULTS, commit, machine
 from scipy import sparse
 
 from linkdist import LinkDistClassifier
-from linkdist.graph import Graph
+from linkdist.data.graph import Graph
 
 
 def made(n=22_000, m=170_000, d=4_700, C=4, seed=0):

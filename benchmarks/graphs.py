@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from scipy import io, sparse
 
-from linkdist import datasets
-from linkdist.graph import Graph
-from linkdist.splits import Split
+from linkdist.data import datasets
+from linkdist.data.graph import Graph
+from linkdist.data.splits import Split
 
 PAPER = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]
 TWITCH = ["twitch-DE", "twitch-ENGB", "twitch-ES", "twitch-PTBR"]

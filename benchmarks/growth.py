@@ -15,10 +15,10 @@ import torch
 from measure import RESULTS, write
 
 from linkdist import Graph, observe, semi_supervised
-from linkdist.coefficients import coefficients
-from linkdist.inputs import make_inputs
-from linkdist.network import ForkedMLP
-from linkdist.training import Loop, loss_on_links, manners, seen_by
+from linkdist.nn.inputs import make_inputs
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.coefficients import coefficients
+from linkdist.training.loop import Loop, loss_on_links, manners, seen_by
 
 LINKS = (100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 REPLICAS = (1, 2, 4, 8, 16, 32)

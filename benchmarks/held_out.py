@@ -12,9 +12,9 @@ import numpy as np
 from measure import write
 
 from linkdist import Split, fit, load, named_split
-from linkdist.fitting import METHODS
-from linkdist.inputs import make_inputs
-from linkdist.training import find_device
+from linkdist.nn.inputs import make_inputs
+from linkdist.training.fit import METHODS
+from linkdist.training.loop import find_device
 
 SETS = ("cora", "citeseer", "pubmed", "amazon-photo", "amazon-computers", "coauthor-cs")
 SETTINGS = {"20 a class": "transductive", "60 % of nodes": "full-supervised"}

@@ -28,10 +28,16 @@ from pathlib import Path
 import torch
 from measure import write
 
-from linkdist import cli, workflow
-from linkdist.storage import load
+from linkdist import pipeline
+from linkdist.artifacts.model_dir import load
+from linkdist.cli import main as cli
 
-for late in ("torch._dynamo", "linkdist.bags", "linkdist.loops", "linkdist.terms"):
+for late in (
+    "torch._dynamo",
+    "linkdist.kernels.numba_spmm",
+    "linkdist.kernels.numba_block",
+    "linkdist.kernels.numba_loss",
+):
     import_module(late)  # else every child would
 gc.freeze()  # else every child would copy what it collects
 
@@ -226,7 +232,7 @@ def rows(times, seed=0):
         return [kill(case, times, moments, when) for case in cases for when in (ANY, WRITING)]
 
 
-class Suicidal(workflow.Watcher):
+class Suicidal(pipeline.Watcher):
     """Notes each epoch and ends its process at one of them."""
 
     def __init__(self, log, epoch):
@@ -252,11 +258,11 @@ def resumed(epochs, total):
         tables(folder)
         run(*training(folder, 0, total), "--out", folder / "undisturbed")
         log, out = folder / "log", folder / "model"
-        data = workflow.Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
-        options = workflow.Options(epochs=total)
+        data = pipeline.Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
+        options = pipeline.Options(epochs=total)
 
         def train(epoch, resume):
-            workflow.train(data, out, options, resume=resume, watcher=Suicidal(log, epoch))
+            pipeline.train(data, out, options, resume=resume, watcher=Suicidal(log, epoch))
 
         codes = [in_child(train, epoch, i > 0)[0] for i, epoch in enumerate([*epochs, None])]
         files = [(folder / model / KEPT[0]).read_bytes() for model in ("undisturbed", "model")]

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from measure import write
 
-from linkdist.coefficients import Tally, coefficients
-from linkdist.inputs import DenseInputs
-from linkdist.network import ForkedMLP
-from linkdist.training import Loop, Seen, find_device, loss_on_links, manners
+from linkdist.nn.inputs import DenseInputs
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.coefficients import Tally, coefficients
+from linkdist.training.loop import Loop, Seen, find_device, loss_on_links, manners
 
 D, C, KNOWN = 128, 40, 0.01
 PAPERS = (111_059_956, 1_615_685_872)

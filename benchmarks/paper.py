@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from measure import write
 
-PROGRAM = "from linkdist.cli import main; main()"
+PROGRAM = "from linkdist.cli.main import main; main()"
 
 
 def measured(out):

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from measure import commit, machine
 
-from linkdist import datasets
-from linkdist.fitting import fit
-from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
+from linkdist.data import datasets
+from linkdist.data.splits import PROTOCOLS
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import make_inputs
 from linkdist.paper.baselines import GCN, MLP, ViewGraph, teacher_loss, train_gcn, train_on_nodes
 from linkdist.paper.protocol import graph_of, make_task, run_task
-from linkdist.splits import PROTOCOLS
-from linkdist.training import find_device
+from linkdist.training.fit import fit
+from linkdist.training.loop import find_device
 
 RESULTS = Path(__file__).parent.parent / "results" / "past-the-paper"
 SETS = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]

@@ -16,10 +16,10 @@ import torch
 from graphs import PAPER, load
 from measure import commit, machine
 
-from linkdist.fitting import fit
-from linkdist.inputs import make_inputs
-from linkdist.splits import named_split
-from linkdist.training import find_device
+from linkdist.data.splits import named_split
+from linkdist.nn.inputs import make_inputs
+from linkdist.training.fit import fit
+from linkdist.training.loop import find_device
 
 
 def main():

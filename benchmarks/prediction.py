@@ -20,10 +20,10 @@ from scipy import sparse
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from linkdist import load
-from linkdist.activation import EPSILON, SLOPE
-from linkdist.folding import Folded
-from linkdist.network import HIDDEN, ForkedMLP
-from linkdist.single import Single
+from linkdist.kernels.numba_predict import Single
+from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.nn.folding import Folded
+from linkdist.nn.network import HIDDEN, ForkedMLP
 
 BATCHES = ((1, 30, 15), (1, 1, 100), (64, 1, 15), (4096, 1, 3))
 """Nodes at a time, calls in a row, repetitions."""

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity
 from training import steps_of_project
 
 from linkdist import load, named_split, observe
-from linkdist.training import manners
+from linkdist.training.loop import manners
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
 STEPS, SHOWN = 40, 8

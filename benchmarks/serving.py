@@ -27,9 +27,9 @@ import numpy as np
 import psutil
 from measure import RESULTS, write
 
-from linkdist import load, workflow
-from linkdist.storage import Saved, save
-from linkdist.storage import load as load_model
+from linkdist import load, pipeline
+from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import load as load_model
 
 HERE = Path(__file__).parent
 PAPERS = HERE.parent / "examples" / "papers"
@@ -39,8 +39,8 @@ LIMIT = 20.0
 
 def papers(folder):
     """A model of the example tables, and rows for it."""
-    tables = workflow.Tables(PAPERS / "nodes.csv", PAPERS / "links.csv", "paper", "field")
-    workflow.train(tables, folder / "papers", workflow.Options(epochs=5, device="cpu"))
+    tables = pipeline.Tables(PAPERS / "nodes.csv", PAPERS / "links.csv", "paper", "field")
+    pipeline.train(tables, folder / "papers", pipeline.Options(epochs=5, device="cpu"))
     titles = ["photon theory of vacuum", "species and larva", "price of labour", "old empire"]
     return [{"title": titles[k % 4], "venue": "review", "year": 1950 + k % 60} for k in range(64)]
 
@@ -56,8 +56,8 @@ def digits(folder):
     (folder / "nodes.csv").write_text("\n".join(lines))
     links = ["a,b", *(f"{a},{b}" for a, b in graph.links)]
     (folder / "links.csv").write_text("\n".join(links))
-    tables = workflow.Tables(folder / "nodes.csv", folder / "links.csv", "id", "digit")
-    workflow.train(tables, folder / "digits", workflow.Options(epochs=2, device="cpu"))
+    tables = pipeline.Tables(folder / "nodes.csv", folder / "links.csv", "id", "digit")
+    pipeline.train(tables, folder / "digits", pipeline.Options(epochs=2, device="cpu"))
     return [dict(zip(names, row.tolist(), strict=True)) for row in x[:64]]
 
 
@@ -69,7 +69,7 @@ class Service:
 
     def __init__(self, model, workers=1):
         self.started = time.perf_counter()
-        code = "import sys; from linkdist.entry import main; sys.argv[0] = 'linkdist'; main()"
+        code = "import sys; from linkdist.cli.entry import main; sys.argv[0] = 'linkdist'; main()"
         asked = [sys.executable, "-c", code, "serve", str(model), "--port", "0"]
         self.process = subprocess.Popen(
             [*asked, "--workers", str(workers)], stderr=subprocess.PIPE, text=True

@@ -18,21 +18,21 @@ from measure import write
 from scipy import sparse
 
 from linkdist import fit, load, named_split
-from linkdist.graph import UNKNOWN
-from linkdist.inference import logits, message_passing
-from linkdist.inputs import make_inputs
-from linkdist.neighbours import Neighbours
-from linkdist.scale.arrays import rows_in
-from linkdist.scale.distributing import train_by_workers
-from linkdist.scale.journal import open_journal
-from linkdist.scale.manifest import bucket_file, buckets, expected_files, part_file
-from linkdist.scale.pairs import count_loops, distinct, packed, unpacked
-from linkdist.scale.store import Store
-from linkdist.scale.survey import PART, survey_with
-from linkdist.scale.training import Schedule, train_rounds
-from linkdist.scoring import History
-from linkdist.stages import Course
-from linkdist.workflow import Options, Watcher
+from linkdist.data.graph import UNKNOWN
+from linkdist.distributed.ray_train import train_by_workers
+from linkdist.distributed.survey import PART, survey_with
+from linkdist.distributed.trainer import Schedule, train_rounds
+from linkdist.model import logits, message_passing
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import make_inputs
+from linkdist.pipeline import Options, Watcher
+from linkdist.store.build_log import open_journal
+from linkdist.store.keys import count_loops, distinct, packed, unpacked
+from linkdist.store.manifest import bucket_file, buckets, expected_files, part_file
+from linkdist.store.npy import rows_in
+from linkdist.store.reader import Store
+from linkdist.training.history import History
+from linkdist.training.stages import Course
 
 SETS = "cora=51,pubmed=10,coauthor-physics=1"
 SEEDS = list(range(10))

@@ -13,10 +13,10 @@ from measure import interleaved, write
 from textbook import Trainer
 
 from linkdist import load, named_split, observe
-from linkdist.coefficients import coefficients
-from linkdist.inputs import make_inputs
-from linkdist.network import ForkedMLP
-from linkdist.training import Loop, epochs_for, loss_on_links, manners, seen_by
+from linkdist.nn.inputs import make_inputs
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.coefficients import coefficients
+from linkdist.training.loop import Loop, epochs_for, loss_on_links, manners, seen_by
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
 REPLICAS = {"cpu": (1,), "cuda": (1, 10)}

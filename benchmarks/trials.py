@@ -19,20 +19,20 @@ import torch
 from measure import commit
 from torch.nn import functional
 
-from linkdist import datasets
-from linkdist.averaging import Average
-from linkdist.coefficients import coefficients
-from linkdist.inference import logits, message_passing
-from linkdist.inputs import make_inputs
-from linkdist.losses import soft_cross_entropy
-from linkdist.neighbours import Neighbours, RandomNeighbours
-from linkdist.network import ForkedMLP, Noise
-from linkdist.objective import Objective
+from linkdist.data import datasets
+from linkdist.data.splits import named_split, observe
+from linkdist.kernels.objective import Objective
+from linkdist.model import logits, message_passing
+from linkdist.nn.aggregation import Neighbours, RandomNeighbours
+from linkdist.nn.averaging import Average
+from linkdist.nn.inputs import make_inputs
+from linkdist.nn.losses import soft_cross_entropy
+from linkdist.nn.network import ForkedMLP, Noise
 from linkdist.paper.protocol import make_task, run_task
-from linkdist.splits import named_split, observe
-from linkdist.stages import BETA
-from linkdist.teaching import with_known
-from linkdist.training import BATCH, Loop, epochs_for, find_device, manners, padded
+from linkdist.training.coefficients import coefficients
+from linkdist.training.loop import BATCH, Loop, epochs_for, find_device, manners, padded
+from linkdist.training.stages import BETA
+from linkdist.training.targets import with_known
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "results" / "trials.csv"

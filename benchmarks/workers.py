@@ -16,18 +16,18 @@ import torch
 from measure import write
 from torch import distributed, multiprocessing
 
-from linkdist.coefficients import coefficients
-from linkdist.network import ForkedMLP
-from linkdist.scale.crews import Crew
-from linkdist.scale.distributing import train_by_workers
-from linkdist.scale.feeding import Feed
-from linkdist.scale.rounds import rounds_of
-from linkdist.scale.store import Store
-from linkdist.scale.survey import survey
-from linkdist.scale.synth import Planted, synth
-from linkdist.scale.training import Schedule
-from linkdist.training import BATCH, Loop, loss_on_links, manners
-from linkdist.workflow import Options, Watcher
+from linkdist.distributed.loader import Feed
+from linkdist.distributed.process_group import Crew
+from linkdist.distributed.ray_train import train_by_workers
+from linkdist.distributed.schedule import rounds_of
+from linkdist.distributed.survey import survey
+from linkdist.distributed.trainer import Schedule
+from linkdist.nn.network import ForkedMLP
+from linkdist.pipeline import Options, Watcher
+from linkdist.store.reader import Store
+from linkdist.store.synthetic import Planted, synth
+from linkdist.training.coefficients import coefficients
+from linkdist.training.loop import BATCH, Loop, loss_on_links, manners
 
 PLANTED = Planted(100_000, 400_000, labelled=0.05)
 PARTS, STEPS = 4, 150

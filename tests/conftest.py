@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from linkdist import Graph, cli, workflow
+from linkdist import Graph, pipeline
+from linkdist.cli import main as cli
 
 # The same examples each time; `pytest --hypothesis-profile=search` looks for new ones.
 settings.register_profile("same", derandomize=True)
@@ -47,8 +48,8 @@ def papers():
 def papers_model(papers, tmp_path_factory):
     """A model directory that was trained on them, for all tests to read and none to change."""
     out = tmp_path_factory.mktemp("models") / "papers-model"
-    tables = workflow.Tables(papers / "nodes.csv", papers / "links.csv", "paper", "field")
-    workflow.train(tables, out, workflow.Options("colinkdist", epochs=3, device="cpu"))
+    tables = pipeline.Tables(papers / "nodes.csv", papers / "links.csv", "paper", "field")
+    pipeline.train(tables, out, pipeline.Options("colinkdist", epochs=3, device="cpu"))
     return out
 
 

@@ -12,15 +12,15 @@ import pyarrow.csv
 import pyarrow.parquet
 from scipy import sparse
 
-from linkdist.scale import planning
-from linkdist.scale.building import build
-from linkdist.workflow import Tables
+from linkdist.pipeline import Tables
+from linkdist.store import plan
+from linkdist.store.build import build
 
 
 @contextmanager
 def small():
     """Let buckets be as fine as tests want them, and the disk be quick."""
-    with mock.patch.object(planning, "FINE", 0), mock.patch("os.fsync"):
+    with mock.patch.object(plan, "FINE", 0), mock.patch("os.fsync"):
         yield
 
 

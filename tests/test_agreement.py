@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from linkdist import LinkDistClassifier, from_features, with_links, workflow
-from linkdist.encoders import Encoders
-from linkdist.readers import read_nodes
-from linkdist.storage import load
-from linkdist.workflow import Options, Tables
+from linkdist import LinkDistClassifier, from_features, pipeline, with_links
+from linkdist.artifacts.model_dir import load
+from linkdist.pipeline import Options, Tables
+from linkdist.tables.encoders import Encoders
+from linkdist.tables.nodes import read_nodes
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -81,7 +81,7 @@ def trained(folder, columns):
     """A model of some columns, and its directory."""
     nodes, links = folder / "old.parquet", folder / "old_links.parquet"
     tables, out = Tables(nodes, links, "id", "class", list(columns)), folder / "-".join(columns)
-    saved = workflow.train(tables, out, Options("colinkdist", epochs=3, replicas=2, device="cpu"))
+    saved = pipeline.train(tables, out, Options("colinkdist", epochs=3, replicas=2, device="cpu"))
     assert {column.name: column.kind for column in saved.encoders.columns} == columns
     return saved, out
 
@@ -90,7 +90,7 @@ def by_command(model, folder):
     """Run the real program."""
     out = folder / "commanded.parquet"
     args = ["predict", model, folder / "new.parquet", "--out", out, "--device", "cpu"]
-    program = [sys.executable, "-c", "from linkdist.cli import main; main()"]
+    program = [sys.executable, "-c", "from linkdist.cli.main import main; main()"]
     subprocess.run([*program, *map(str, args)], check=True, capture_output=True, timeout=120)
     return predicted(out)
 
@@ -104,7 +104,7 @@ def predicted(path):
 def by_onnx(model, folder, feed):
     """Run the exported file, in two pieces of different sizes."""
     path = folder / "model.onnx"
-    rows, difference = workflow.export(load(model), path, rows=folder / "new.parquet")
+    rows, difference = pipeline.export(load(model), path, rows=folder / "new.parquet")
     assert rows == ROWS
     assert difference <= 1e-4
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -154,7 +154,7 @@ def test_all_ways_agree_with_links(folder, new):
     pairs = row[np.stack([links["a"], links["b"]], axis=1)]
     x = saved.encoders.encode(new)
     from_python = with_links(saved.model, x, pairs)
-    workflow.predict(directory, folder / "new.parquet", out, edges=edges, device="cpu")
+    pipeline.predict(directory, folder / "new.parquet", out, edges=edges, device="cpu")
     agree(predicted(out)[1], from_python, **WITHIN)
     assert np.abs(from_features(saved.model, x) - from_python).max() > 0.01
 

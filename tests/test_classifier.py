@@ -17,9 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from linkdist import fit, from_features, with_links
 from linkdist.classifier import LinkDistClassifier
+from linkdist.data.splits import Split
 from linkdist.errors import GraphError, OptionError
-from linkdist.fitting import METHODS
-from linkdist.splits import Split
+from linkdist.training.fit import METHODS
 
 EXPECTED_FAILURES = {
     "check_classifiers_classes": "it labels nodes -1, which here as in scikit-learn's own "
@@ -125,8 +125,8 @@ def test_replicas_are_averaged_and_their_disagreement_is_counted(few):
     z = []
     for r in range(3):
         with torch.no_grad():
-            from linkdist.inference import logits
-            from linkdist.inputs import make_inputs
+            from linkdist.model import logits
+            from linkdist.nn.inputs import make_inputs
 
             both = logits(model.model_.network, make_inputs(graph.features, torch.device("cpu")))
             z.append(both[0][r].softmax(-1).numpy())

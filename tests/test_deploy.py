@@ -39,7 +39,7 @@ def serve(arguments):
     """What the command line makes of the arguments of 'serve'."""
     from typer.main import get_command
 
-    from linkdist.cli import app
+    from linkdist.cli.main import app
 
     return get_command(app).commands["serve"].make_context("serve", list(arguments)).params
 

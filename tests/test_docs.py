@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-PROGRAM = "from linkdist.cli import main; main()"
+PROGRAM = "from linkdist.cli.main import main; main()"
 
 
 def blocks(page, language):

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from linkdist._files import replace_text, sweep
 from linkdist.errors import OptionError
-from linkdist.files import replace_text, sweep
 
 
 def names(folder):

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from linkdist.serve.settings import Settings
-from serving import serving
+from tests.serving import serving
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/serving.md").read_text()

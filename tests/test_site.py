@@ -131,7 +131,7 @@ def test_every_command_and_name_has_its_section(pages, built):
     from typer.main import get_command
 
     import linkdist
-    from linkdist.cli import app
+    from linkdist.cli.main import app
 
     said = (built[0] / "commands.html").read_text("utf-8")
     assert [name for name in get_command(app).commands if f"linkdist {name}</" not in said] == []

@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from linkdist.classifier import LinkDistClassifier
-    from linkdist.datasets import load
-    from linkdist.fitting import Fit, fit
-    from linkdist.graph import Graph
-    from linkdist.inference import Model, from_features, with_links
-    from linkdist.splits import Split, View, full_supervised, named_split, observe, semi_supervised
+    from linkdist.data.datasets import load
+    from linkdist.data.graph import Graph
+    from linkdist.data.splits import (
+        Split,
+        View,
+        full_supervised,
+        named_split,
+        observe,
+        semi_supervised,
+    )
+    from linkdist.model import Model, from_features, with_links
+    from linkdist.training.fit import Fit, fit
 
 __version__ = "0.1.0"
 
@@ -32,11 +39,9 @@ __all__ = [
 
 _HOMES = {
     "classifier": ("LinkDistClassifier",),
-    "datasets": ("load",),
-    "fitting": ("Fit", "fit"),
-    "graph": ("Graph",),
-    "inference": ("Model", "from_features", "with_links"),
-    "splits": (
+    "data.datasets": ("load",),
+    "data.graph": ("Graph",),
+    "data.splits": (
         "Split",
         "View",
         "full_supervised",
@@ -44,6 +49,8 @@ _HOMES = {
         "observe",
         "semi_supervised",
     ),
+    "model": ("Model", "from_features", "with_links"),
+    "training.fit": ("Fit", "fit"),
 }
 
 

@@ -23,14 +23,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from linkdist.data.edges import as_links, with_own_loops
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import GraphError, OptionError
-from linkdist.fitting import fit
-from linkdist.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
-from linkdist.inference import disagreement, from_features, with_links
-from linkdist.links import as_links, with_own_loops
-from linkdist.memory import Memory, remember
-from linkdist.splits import HELD_OUT, Split, held_out, keep_aside
-from linkdist.updating import update
+from linkdist.model import disagreement, from_features, with_links
+from linkdist.training.fit import fit
+from linkdist.training.replay import Memory, remember
+from linkdist.training.update import update
 
 
 class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,7 +131,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : (n,) array
             Classes; -1, None or NaN where unknown.
         edges : links, optional
-            As `links.as_links` takes them; without any the result is a plain MLP.
+            As `data.edges.as_links` takes them; without any the result is a plain MLP.
         validation : (k,) array of row numbers or (n,) array of bool, optional
             Labelled nodes that choose the epoch and teach nothing.
         nodes : (n,) sequence, optional

@@ -18,7 +18,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options, as Typer tells them."""
-    ask = [sys.executable, "-m", "typer", "linkdist.cli", "utils", "docs", "--name", "linkdist"]
+    ask = [sys.executable, "-m", "typer", "linkdist.cli.main", "utils", "docs"]
+    ask += ["--name", "linkdist"]
     said = subprocess.run(ask, capture_output=True, text=True, check=True, encoding="utf-8").stdout
     _, sections = re.split(r"^(?=## )", said, maxsplit=1, flags=re.M)
     always = r"^\* `--help`: .*\n"

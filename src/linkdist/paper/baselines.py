@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.draws import Draws
+from linkdist.data.graph import IntArray
+from linkdist.data.splits import View
 from linkdist.errors import GraphError
-from linkdist.graph import IntArray
-from linkdist.inputs import Inputs
-from linkdist.losses import cross_entropy
-from linkdist.neighbours import Neighbours
-from linkdist.network import HIDDEN, Block, First, Noise, generators
-from linkdist.splits import View
-from linkdist.training import AfterEpoch, Loop, padded
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.draws import Draws
+from linkdist.nn.inputs import Inputs
+from linkdist.nn.losses import cross_entropy
+from linkdist.nn.network import HIDDEN, Block, First, Noise, generators
+from linkdist.training.loop import AfterEpoch, Loop, padded
 
 EPOCHS = 200
 
@@ -35,7 +35,7 @@ class MLP(nn.Module):
 
     Examples
     --------
-    >>> from linkdist.inputs import make_inputs
+    >>> from linkdist.nn.inputs import make_inputs
     >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
     >>> MLP(d=4, C=3, seeds=[0, 1])(x).shape
     torch.Size([2, 1, 4, 3])
@@ -66,7 +66,7 @@ class GCN(MLP):
 
     Examples
     --------
-    >>> from linkdist.inputs import make_inputs
+    >>> from linkdist.nn.inputs import make_inputs
     >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
     >>> link = Neighbours([np.array([[0, 1], [1, 0]])], 4, torch.device("cpu"))
     >>> GCN(d=4, C=3, seeds=[0]).whole(x, link).shape

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.fitting import fit
-from linkdist.graph import Graph, largest_component
-from linkdist.inputs import Inputs
-from linkdist.neighbours import Neighbours
+from linkdist.data.graph import Graph, largest_component
+from linkdist.data.splits import Split, View, glnn_split, named_split, observe
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import Inputs
 from linkdist.paper.baselines import (
     EPOCHS,
     GCN,
@@ -35,9 +35,9 @@ from linkdist.paper.baselines import (
     train_on_nodes,
 )
 from linkdist.paper.published import TRAININGS, published
-from linkdist.scoring import Best, History
-from linkdist.splits import Split, View, glnn_split, named_split, observe
-from linkdist.stages import Progress
+from linkdist.training.fit import fit
+from linkdist.training.history import Best, History
+from linkdist.training.stages import Progress
 
 Entry: TypeAlias = dict[str, Any]
 """A record as it stands in results.json."""
@@ -104,8 +104,8 @@ def make_task(
 
     Examples
     --------
-    >>> from linkdist.datasets import load
-    >>> from linkdist.inputs import make_inputs
+    >>> from linkdist.data.datasets import load
+    >>> from linkdist.nn.inputs import make_inputs
     >>> graph = load("digits")
     >>> inputs = make_inputs(graph.features, torch.device("cpu"))
     >>> task = make_task(graph, "inductive", [3, 4], inputs)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError
 from linkdist.paper.published import METHODS, Published, Verdict, published
-from linkdist.splits import SETTINGS
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from linkdist.files import replace_text
-from linkdist.paper.page import render_html
+from linkdist._files import replace_text
+from linkdist.paper.html import render_html
 from linkdist.paper.records import read_records, read_run
 from linkdist.paper.tables import render_markdown
 

@@ -28,17 +28,17 @@ import scipy
 import torch
 
 import linkdist
-from linkdist.datasets import DATASETS, PAPER_DATASETS, load
+from linkdist._files import replace_text, sweep
+from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load
+from linkdist.data.graph import Graph
+from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError, OptionError, check_names
-from linkdist.files import replace_text, sweep
-from linkdist.graph import Graph
-from linkdist.inputs import Inputs, make_inputs
+from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.paper.records import read_records, read_run
-from linkdist.splits import SETTINGS
-from linkdist.stages import Progress
-from linkdist.training import find_device
+from linkdist.training.loop import find_device
+from linkdist.training.stages import Progress
 
 
 @dataclass(frozen=True)

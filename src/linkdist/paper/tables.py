@@ -1,6 +1,6 @@
 """Records laid out as the paper does, and how they stand against it.
 
-    records  ->  a Table a setting  ->  a Grid of cells  ->  Markdown here, HTML in `page`
+    records  ->  a Table a setting  ->  a Grid of cells  ->  Markdown here, HTML in `html`
 
 Both twins are drawn from the same tables, so they cannot disagree. The best of a group is bold,
 as in the paper; what is compared is what is printed, two decimals. A second grid sets the two
@@ -16,10 +16,10 @@ from html import escape
 from statistics import fmean, stdev
 from typing import NamedTuple, TypeAlias
 
-from linkdist.datasets import PAPER_DATASETS
+from linkdist.data.datasets import PAPER_DATASETS
+from linkdist.data.splits import SETTINGS
 from linkdist.paper.published import GROUPS, METHODS, TRAININGS, group_of
 from linkdist.paper.records import Record, Run
-from linkdist.splits import SETTINGS
 
 HEADINGS = {
     "inductive": "Semi-supervised, inductive",

@@ -26,21 +26,21 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from linkdist.graph import FloatArray
-from linkdist.header import CURVE, REPORT
-from linkdist.serve import documents
-from linkdist.serve.bodies import check_type, read, read_into
-from linkdist.serve.current import Current
-from linkdist.serve.described import described
-from linkdist.serve.documents import refusals
+from linkdist.artifacts.manifest import CURVE, REPORT
+from linkdist.data.graph import FloatArray
+from linkdist.serve import schema as schemas
 from linkdist.serve.engine import Engine
-from linkdist.serve.files import Predicted, suffix_of
-from linkdist.serve.guard import Guard, read_token
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
-from linkdist.serve.refused import RefusedError
+from linkdist.serve.middleware import Guard, read_token
+from linkdist.serve.model_info import described
+from linkdist.serve.reload import Current
+from linkdist.serve.request_body import check_type, read, read_into
 from linkdist.serve.rows import Asked, read_request
+from linkdist.serve.schema import refusals
 from linkdist.serve.settings import Settings
-from linkdist.serve.streams import Streamed, lines_of, parts_of, write
+from linkdist.serve.streaming import Streamed, lines_of, parts_of, write
+from linkdist.serve.table_prediction import Predicted, suffix_of
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:; "
@@ -144,9 +144,9 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
         "/v1/predict",
         tags=["predict"],
         summary="Classify rows",
-        response_model=documents.Answer,
+        response_model=schemas.Answer,
         responses=refusals(400, 408, 413, 415, 422),
-        openapi_extra=_body("application/json", documents.Request.model_json_schema()),
+        openapi_extra=_body("application/json", schemas.Request.model_json_schema()),
     )
     async def predict(request: Request) -> Response:
         """From features, or with links where rows have some.
@@ -212,7 +212,7 @@ def _serve_model(app: FastAPI, settings: Settings) -> None:
         "/v1/model",
         tags=["model"],
         summary="What the model is",
-        response_model=documents.About,
+        response_model=schemas.About,
         responses=refusals(),
     )
     async def model(request: Request) -> Response:
@@ -251,12 +251,12 @@ def _file(request: Request, name: str, kind: str) -> Response:
 
 def _serve_health(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/healthz", tags=["health"], summary="Whether the service lives")
-    async def health() -> documents.Status:
-        return documents.Status(status="ok")
+    async def health() -> schemas.Status:
+        return schemas.Status(status="ok")
 
     @app.get("/readyz", tags=["health"], summary="Whether a model is ready")
-    async def ready(request: Request) -> documents.Status:
-        return documents.Status(status=f"serving {request.app.state.current.engine.header.version}")
+    async def ready(request: Request) -> schemas.Status:
+        return schemas.Status(status=f"serving {request.app.state.current.engine.header.version}")
 
     @app.get(
         "/metrics",

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from linkdist.graph import FloatArray
+from linkdist.data.graph import FloatArray
 from linkdist.serve.encoding import features_of
 from linkdist.serve.engine import Engine
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
-from linkdist.serve.refused import RefusedError
 from linkdist.serve.rows import Asked, Columns
 
 TOGETHER = 4096

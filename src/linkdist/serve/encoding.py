@@ -12,12 +12,12 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from linkdist.encoders import Encoder, Numeric, standardised
-from linkdist.graph import FeatureMatrix, FloatArray
-from linkdist.header import Header
-from linkdist.problems import Problems
-from linkdist.serve.refused import RefusedError
+from linkdist.artifacts.manifest import Header
+from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.rows import Columns, told
+from linkdist.tables.encoders import Encoder, Numeric, standardised
+from linkdist.tables.validation import Problems
 
 TYPES = {
     "categorical": pa.large_string(),

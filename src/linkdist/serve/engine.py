@@ -20,9 +20,9 @@ import numpy.typing as npt
 import onnxruntime
 from scipy import sparse
 
+from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
+from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import ModelError
-from linkdist.graph import FeatureMatrix, FloatArray
-from linkdist.header import CURVE, ONNX, REPORT, Header, read_header
 
 PIECE = 4096
 """Rows that are made dense and computed at once."""
@@ -132,8 +132,8 @@ def _session(content: bytes) -> Any:  # noqa: ANN401
 def _made(directory: Path) -> bytes:
     """The ONNX file of a model that was saved without one, made in a process that has PyTorch."""
     code = (
-        "import sys; from pathlib import Path; from linkdist.export import export_onnx; "
-        "from linkdist.storage import load; "
+        "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
+        "from linkdist.artifacts.model_dir import load; "
         "export_onnx(load(sys.argv[1]), sys.argv[2], with_neighbour_head=True, raw=False)"
     )
     with TemporaryDirectory() as folder:

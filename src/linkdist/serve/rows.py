@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from linkdist.columns import text_of
-from linkdist.encoders import FAR
+from linkdist.artifacts.manifest import Header
 from linkdist.errors import TableError
-from linkdist.header import Header
-from linkdist.problems import SHOWN, Problems
 from linkdist.serve.engine import Links
-from linkdist.serve.refused import RefusedError
+from linkdist.serve.errors import RefusedError
+from linkdist.tables.encoders import FAR
+from linkdist.tables.schema import text_of
+from linkdist.tables.validation import SHOWN, Problems
 
 KEYS = ("rows", "neighbours", "links")
 

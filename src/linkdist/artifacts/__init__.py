@@ -1,0 +1,1 @@
+"""What a training leaves: the model directory, ONNX, the model card."""

@@ -1,0 +1,200 @@
+"""What a model directory says of itself, read and checked without PyTorch.
+
+`model.json` must be of a format that this program knows, the other files must have the SHA-256
+digests that it names, and sizes, classes, α and columns must fit together. What a service needs of
+a model is here and in its ONNX file; `linkdist.artifacts.model_dir` adds the weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linkdist.artifacts.directories import read_directory
+from linkdist.data.graph import FloatArray
+from linkdist.errors import LinkDistError, ModelError
+from linkdist.tables.encoders import Encoders
+
+FORMAT = 2
+
+HEADER = "model.json"
+WEIGHTS, REHEARSAL, ONNX = BINARY = (
+    "weights.safetensors",
+    "rehearsal.safetensors",
+    "model.onnx",
+)
+CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"
+FILES = (HEADER, *BINARY, CARD, CURVE, REPORT)
+
+OTHER = "Name one that a model was saved to."
+AGAIN = "Copy the directory again from where it was trained, or train again."
+
+
+class Shape(NamedTuple):
+    """The sizes of a network."""
+
+    replicas: int
+    features: int
+    hidden: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """A model directory's own account, and the files it vouches for.
+
+    Attributes
+    ----------
+    shape : Shape
+        The network's sizes.
+    classes : tuple of str
+        Their names.
+    alpha, own : (R,) float32 array
+        α and κ, how much the neighbours and the node itself count in prediction with links.
+    encoders : Encoders or None
+        What turns a table's columns into features; None for a model of plain features.
+    about : dict
+        What training was, as plain JSON.
+    files : mapping of str to bytes
+        Those of `BINARY` that are there, digests checked.
+    version : str
+        The beginning of the account's own digest: two models that differ have two.
+    """
+
+    shape: Shape
+    classes: tuple[str, ...]
+    alpha: FloatArray
+    own: FloatArray
+    encoders: Encoders | None
+    about: dict[str, Any]
+    files: Mapping[str, bytes]
+    version: str
+
+
+def read_header(directory: Path | str) -> Header:
+    """Read and check a model directory, but for what is inside its binary files.
+
+    Raises
+    ------
+    ModelError
+        If it is missing, newer than this program, cut off or tampered with.
+
+    Examples
+    --------
+    >>> read_header("/nowhere")
+    Traceback (most recent call last):
+    linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
+    """
+    target = Path(directory).resolve()
+    files = _read(target)
+    account = files.pop(HEADER)
+    header = _parse(target, account)
+    try:
+        digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
+        shape = Shape(**header["shape"])
+        classes = tuple(str(name) for name in header["classes"])
+        alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
+        columns, about = header["columns"], dict(header["about"])
+        encoders = None if columns is None else Encoders.from_state(columns)
+    except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
+        found = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
+    _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders)
+    _check_files(target, digests, files)
+    known = {name: content for name, content in files.items() if name in digests}
+    return Header(shape, classes, alpha, own, encoders, about, known, digest_of(account)[:12])
+
+
+def _as_weights(values: Any) -> FloatArray:  # noqa: ANN401
+    """Numbers of a header; those too large for float32 become infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype=np.float64).astype(np.float32)
+
+
+def digest_of(content: bytes) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(target: Path) -> dict[str, bytes]:
+    try:
+        files = read_directory(target, (HEADER, *BINARY))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelError(f"there is no directory {target}. {OTHER}") from error
+    except OSError as error:
+        raise ModelError(f"{target} cannot be read: {error.strerror}.") from error
+    if HEADER not in files:
+        raise ModelError(f"{target} has no {HEADER}, so it is no model. {OTHER}")
+    return files
+
+
+def _parse(target: Path, text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+        number = header["format"]
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise ModelError(f"{target / HEADER} is no model's header, or cut off. {AGAIN}") from error
+    if not isinstance(number, int) or number != FORMAT:
+        writer = header.get("program", "of another version")
+        raise ModelError(
+            f"{target} has format {number!r}, written by linkdist {writer}; this is linkdist "
+            f"{version('linkdist')}, which reads format {FORMAT}. Upgrade it: "
+            "pip install --upgrade linkdist."
+        )
+    checked: dict[str, Any] = header
+    return checked
+
+
+def _check_shape(
+    target: Path,
+    shape: Shape,
+    classes: tuple[str, ...],
+    weights: Mapping[str, FloatArray],
+    encoders: Encoders | None,
+) -> None:
+    problems = [
+        f"{name} is {value!r}, not a number of 1 or more"
+        for name, value in shape._asdict().items()
+        if not (type(value) is int and 0 < value < 2**31)
+    ]
+    if len(classes) != shape.classes:
+        problems.append(f"there are {len(classes)} names for {shape.classes} classes")
+    for name, values in weights.items():
+        if values.shape != (shape.replicas,):
+            problems.append(f"{name} has shape {values.shape} for {shape.replicas} replicas")
+        if not np.isfinite(values).all():
+            problems.append(f"{name} is {values.tolist()}")
+    if encoders is not None and encoders.d != shape.features:
+        problems.append(f"the columns make {encoders.d} features, not {shape.features}")
+    if problems:
+        raise ModelError(f"{target / HEADER} was changed: {'; '.join(problems)}. {AGAIN}")
+
+
+def _check_files(target: Path, digests: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    problems = []
+    for name in sorted({WEIGHTS, *digests}):
+        if name not in files:
+            problems.append(f"{name} is missing")
+        elif digest_of(files[name]) != digests.get(name):
+            problems.append(f"{name} is not the file that was saved: its SHA-256 is another")
+    if problems:
+        raise ModelError(f"{target} was damaged or changed: {'; '.join(problems)}. {AGAIN}")
+
+
+def some(words: list[str], between: str = ", ") -> str:
+    """The first five of many words.
+
+    Examples
+    --------
+    >>> some(list("abcdefg"))
+    'a, b, c, d, e, and 2 more'
+    """
+    shown = between.join(words[:5])
+    return shown if len(words) <= 5 else f"{shown}{between}and {len(words) - 5} more"

@@ -1,0 +1,249 @@
+"""The model directory: all of a model, as files that nothing executes.
+
+    model.json             format, sizes, classes, α, columns, what training was; digests
+    weights.safetensors    the weights of R replicas, under their names in the network
+    rehearsal.safetensors  a sample of old links for an update, where one was kept
+    model.onnx             the same network for a service, where one was made
+    README.md, curve.svg   the same for people
+    report.html            what training showed, for people, where it was on a table
+
+Nothing in it is a pickle. A directory is replaced whole: a process killed while it saves leaves
+the old model or the new one. Loading believes no file: `linkdist.artifacts.manifest` checks
+what the directory says of itself, and the tensors must have the names, shapes and types of the
+network described.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from linkdist.artifacts.directories import replace_directory
+from linkdist.artifacts.manifest import (
+    AGAIN,
+    CARD,
+    CURVE,
+    FILES,
+    FORMAT,
+    HEADER,
+    ONNX,
+    REHEARSAL,
+    REPORT,
+    WEIGHTS,
+    Shape,
+    digest_of,
+    read_header,
+    some,
+)
+from linkdist.artifacts.model_card import card, curve
+from linkdist.errors import ModelError, OptionError
+from linkdist.model import Model
+from linkdist.nn.network import ForkedMLP
+from linkdist.tables.encoders import Encoders
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a model directory holds.
+
+    Attributes
+    ----------
+    model : Model
+        The weights, α and the classes' names.
+    encoders : Encoders or None
+        What turns a table's columns into features; None for a model of plain features.
+    about : dict
+        What training was, as plain JSON; `linkdist.artifacts.model_card` tells of it.
+    rehearsal : mapping of str to tensor, optional
+        A sample of old links, for an update that shall not forget them.
+    onnx : bytes, optional
+        The network as an ONNX file of features with the neighbour head, for a service.
+    report : str, optional
+        A web page for people; it is written and not read back.
+    """
+
+    model: Model
+    encoders: Encoders | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    rehearsal: Mapping[str, Tensor] | None = None
+    onnx: bytes | None = None
+    report: str | None = None
+
+
+def save(directory: Path | str, saved: Saved) -> None:
+    """Write a model directory whole, in place of the model that may be there.
+
+    Parameters
+    ----------
+    directory : Path or str
+        Where; folders on the way are made.
+    saved : Saved
+        What it shall hold.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written there, or if what is there is no model.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> with TemporaryDirectory() as folder:
+    ...     save(f"{folder}/model", Saved(model))
+    ...     load(f"{folder}/model").model.classes
+    ('a', 'b', 'c')
+    """
+    check_target(directory)
+    target = Path(directory).resolve()
+    files = {WEIGHTS: _pack(saved.model.network.state_dict())}
+    if saved.rehearsal is not None:
+        files[REHEARSAL] = _pack(saved.rehearsal)
+    if saved.onnx is not None:
+        files[ONNX] = saved.onnx
+    columns = None if saved.encoders is None else saved.encoders.state()
+    header = {
+        "format": FORMAT,
+        "program": version("linkdist"),
+        "shape": _shape(saved.model)._asdict(),
+        "classes": list(saved.model.classes),
+        "alpha": saved.model.alpha.tolist(),
+        "own": saved.model.own.tolist(),
+        "columns": columns,
+        "about": _plain(saved.about),
+        "digests": {name: digest_of(content) for name, content in files.items()},
+    }
+    files[HEADER] = _write_header(header)
+    text = card(target.name, saved.about, saved.model.classes, columns)
+    files[CARD] = text.encode("utf-8", "replace")
+    if picture := curve(saved.about):
+        files[CURVE] = picture.encode()
+    if saved.report is not None:
+        files[REPORT] = saved.report.encode("utf-8", "replace")
+    replace_directory(target, files)
+
+
+def check_target(directory: Path | str) -> None:
+    """Refuse a directory that holds anything but a model: saving would remove it.
+
+    Examples
+    --------
+    >>> check_target("a/directory/that/is/not/there")
+    """
+    target = Path(directory).resolve()
+    if target.exists() and not target.is_dir():
+        raise OptionError(f"{target} is a file; a model is a directory. Name another.")
+    try:
+        names = {path.name for path in target.iterdir()} if target.exists() else set()
+    except OSError as error:
+        raise OptionError(f"{target} cannot be read: {error.strerror}. Name another.") from error
+    foreign = sorted(names.difference(FILES))
+    if names and (foreign or HEADER not in names):
+        found = f"holds {some(foreign)}" if foreign else f"has files but no {HEADER}"
+        raise OptionError(
+            f"{target} {found}; only an empty directory or a model is replaced. "
+            "Name another directory, or empty this one."
+        )
+
+
+def load(directory: Path | str) -> Saved:
+    """Read a model directory, onto the CPU.
+
+    Parameters
+    ----------
+    directory : Path or str
+        As `save` wrote it.
+
+    Raises
+    ------
+    ModelError
+        If it is missing, newer than this program, cut off or tampered with.
+
+    Examples
+    --------
+    >>> load("/nowhere")
+    Traceback (most recent call last):
+    linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
+    """
+    target = Path(directory).resolve()
+    header = read_header(target)
+    network = _network(target, header.shape, _unpack(target, WEIGHTS, header.files))
+    rehearsal = None
+    if REHEARSAL in header.files:
+        rehearsal = _unpack(target, REHEARSAL, header.files)
+    model = Model(
+        network, torch.from_numpy(header.alpha), header.classes, torch.from_numpy(header.own)
+    )
+    return Saved(model, header.encoders, header.about, rehearsal, header.files.get(ONNX))
+
+
+def _shape(model: Model) -> Shape:
+    R, d, hidden = model.network.first.weight.shape
+    return Shape(R, d, hidden, len(model.classes))
+
+
+def _pack(tensors: Mapping[str, Tensor]) -> bytes:
+    content: bytes = safetensors.torch.save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    )
+    return content
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """The same with null for NaN and infinity, which JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_header(header: Mapping[str, Any]) -> bytes:
+    """JSON with a line a key."""
+    lines = (f'"{key}": {json.dumps(value, allow_nan=False)}' for key, value in header.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def _unpack(target: Path, name: str, files: Mapping[str, bytes]) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load(files[name])
+    except (safetensors.SafetensorError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(f"{target / name} is no safetensors file: {error}. {AGAIN}") from error
+    return tensors
+
+
+def _network(target: Path, shape: Shape, tensors: dict[str, Tensor]) -> ForkedMLP:
+    R, d, hidden, C = shape
+    try:
+        with torch.device("meta"):  # sizes alone: a header must not make us hold any weights
+            network = ForkedMLP(d, C, range(R), hidden)
+    except RuntimeError as error:
+        raise ModelError(f"{target / HEADER} was changed: {shape} is too large. {AGAIN}") from error
+    expected = {name: _kind(tensor) for name, tensor in network.state_dict().items()}
+    found = {name: _kind(tensor) for name, tensor in tensors.items()}
+    wrong = sorted(
+        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+    )
+    if wrong:
+        words = [
+            f"{name} is {found.get(name, 'missing')}, not {expected.get(name, 'known')}"
+            for name in wrong
+        ]
+        where = target / WEIGHTS
+        raise ModelError(f"{where} is not of this network: {some(words, '; ')}. {AGAIN}")
+    network.load_state_dict(tensors, assign=True)
+    return network
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

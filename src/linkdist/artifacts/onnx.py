@@ -1,0 +1,418 @@
+"""ONNX: a model that runs without PyTorch and without this package.
+
+The graph is the folded MLP, replica after replica, each a chain of plain operations over the rows:
+
+    x → Gemm, LayerNormalization, LeakyRelu → h
+    h → Gemm, LayerNormalization, LeakyRelu, Gemm → logits
+
+Its output `probabilities` (n, C) is the mean over replicas. With the neighbour head there are also
+`own_log_probabilities` and `neighbour_log_probabilities`, both (n, R, C), from which whoever has
+the links combines, for replica r and node i with neighbours j,
+
+    softmax(own[i, r] + α_r · mean_j neighbour[j, r])
+
+and takes the mean over r. A node without neighbours keeps the first term alone.
+
+The input is either `features` (n, d) as float32, or the columns of a table as they are, which the
+graph then standardises:
+
+    numeric    (n,) double           dates in seconds since 1970, which float32 blurs to minutes
+    vector     (n, width) float32
+
+with NaN where a value is missing. Raw columns are the default where all are of these kinds: what a
+deployment need not compute it cannot get wrong.
+
+Class names, α and columns are JSON in the file's metadata. Before the file is left behind, ONNX
+Runtime's output is compared with the model's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
+
+from linkdist._files import replace_bytes
+from linkdist.artifacts.model_dir import Saved
+from linkdist.data.graph import FeatureMatrix, FloatArray, as_features
+from linkdist.errors import ModelError, OptionError
+from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.model import from_features, logits
+from linkdist.nn.folding import Folded
+from linkdist.nn.inputs import make_inputs
+from linkdist.tables.encoders import LIMIT, Encoders
+
+OPSET, IR = 17, 8
+TOLERANCE = 1e-4
+ROWS, PIECE = 256, 4096
+LARGEST = 2**31
+"""No ONNX file has more bytes than these."""
+
+PROBABILITIES, OWN, NEIGHBOUR = OUTPUTS = (
+    "probabilities",
+    "own_log_probabilities",
+    "neighbour_log_probabilities",
+)
+INNER = "linkdist."
+"""How the names inside the graph begin."""
+
+Untyped: TypeAlias = Any
+"""What comes from a package that may not be there, or that has no types."""
+
+Array: TypeAlias = npt.NDArray[Any]
+Feed: TypeAlias = dict[str, Array]
+
+
+def export_onnx(
+    saved: Saved,
+    path: Path | str,
+    *,
+    with_neighbour_head: bool = False,
+    raw: bool | None = None,
+    rows: FeatureMatrix | pa.RecordBatch | None = None,
+) -> float:
+    """Write a model as an ONNX file, once it has been found to give the same.
+
+    Parameters
+    ----------
+    saved : Saved
+        As `linkdist.artifacts.model_dir.load` gives it.
+    path : Path or str
+        The file; its folder must be there.
+    with_neighbour_head : bool, optional
+        Whether to add the outputs for prediction with links.
+    raw : bool, optional
+        Whether the inputs are the table's columns; by default wherever they can be, which is
+        where every column is numeric or a vector.
+    rows : RecordBatch or (k, d) array or CSR matrix, optional
+        Nodes to compare on. By default random ones, which are unlike any data.
+
+    Returns
+    -------
+    float
+        The largest difference between a probability of the file's and the model's.
+
+    Raises
+    ------
+    OptionError
+        If the extra `onnx` is not installed, if the columns cannot be inputs, or if there is no
+        writing there.
+    ModelError
+        If the difference is more than 1e-4. Then no file is left.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.model import Model
+    >>> from linkdist.nn.network import ForkedMLP
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> with TemporaryDirectory() as folder:
+    ...     export_onnx(Saved(model), f"{folder}/model.onnx") < 1e-4
+    True
+    """
+    content, difference = onnx_file(saved, with_neighbour_head, raw, rows)
+    replace_bytes(Path(path), content)
+    return difference
+
+
+def onnx_file(
+    saved: Saved,
+    with_neighbour_head: bool = False,
+    raw: bool | None = None,
+    rows: FeatureMatrix | pa.RecordBatch | None = None,
+) -> tuple[bytes, float]:
+    """The content of that file, and the difference; parameters as in `export_onnx`."""
+    onnx, runtime = _need("onnx"), _need("onnxruntime")
+    obstacles = _obstacles(saved.encoders)
+    if raw and obstacles:
+        raise OptionError(f"raw columns cannot be inputs: {'; '.join(obstacles)}. Leave raw out.")
+    encoders = None if obstacles or raw is False else saved.encoders
+    content = _Builder(onnx, saved, encoders, with_neighbour_head).file()
+    features = _features(saved, rows)
+    feed: Feed = {"features": features}
+    if encoders is not None:
+        feed = _raw(encoders, features, rows)
+        features = encoders.encode(_batch(encoders, feed))
+    difference = _difference(runtime, content, saved, features, feed)
+    if not difference <= TOLERANCE:  # NaN is not, either
+        raise ModelError(
+            f"the ONNX file's probabilities differ from the model's by up to {difference:.2g}, "
+            f"more than {TOLERANCE:g}, so it is not left behind. Try raw=False; if that differs, "
+            "too, this is a fault of LinkDist."
+        )
+    return content, difference
+
+
+def with_onnx(saved: Saved) -> Saved:
+    """The same with its ONNX file for a service, where the extra `onnx` is installed.
+
+    A model is trained on machines that will never serve it, so this is nothing to fail for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linkdist.model import Model
+    >>> from linkdist.nn.network import ForkedMLP
+    >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+    >>> len(with_onnx(Saved(model)).onnx) > 1000
+    True
+    """
+    try:
+        content, _ = onnx_file(saved, with_neighbour_head=True, raw=False)
+    except OptionError:  # not installed, or too large for ONNX
+        return replace(saved, onnx=None)
+    return replace(saved, onnx=content)
+
+
+def _need(name: str) -> Untyped:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise OptionError(
+            f"an ONNX export needs {name}, which is not installed: pip install 'linkdist[onnx]'."
+        ) from error
+
+
+def _obstacles(encoders: Encoders | None) -> list[str]:
+    """Why the inputs cannot be raw columns."""
+    if encoders is None:
+        return ["the model knows no columns, only features"]
+    kinds = [
+        f"{column.name!r} is {column.kind} of {column.width} features, not numeric or a vector"
+        for column in encoders.columns
+        if column.kind not in ("numeric", "vector") or column.width == 0
+    ]
+    names = [
+        f"{name!r} is no name for an input"
+        for name in encoders.names
+        if name in ("", *OUTPUTS) or name.startswith(INNER)
+    ]
+    return kinds + names
+
+
+class _Builder:
+    """An ONNX graph, operation by operation."""
+
+    def __init__(
+        self,
+        onnx: Untyped,
+        saved: Saved,
+        encoders: Encoders | None,
+        neighbour: bool,
+    ) -> None:
+        self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
+        self.R, self.d, _ = saved.model.network.first.weight.shape
+        self.C = len(saved.model.classes)
+        self.inputs: list[Untyped] = []
+        self.nodes: list[Untyped] = []
+        self.weights: list[Untyped] = []
+
+    def file(self) -> bytes:
+        """The whole, checked for form."""
+        onnx = self.onnx
+        self._outputs(self._features() if self.encoders is None else self._standardised())
+        own = [self._value(PROBABILITIES, "FLOAT", self.C)]
+        both = [self._value(name, "FLOAT", self.R, self.C) for name in (OWN, NEIGHBOUR)]
+        outputs = own + both if self.neighbour else own
+        graph = onnx.helper.make_graph(self.nodes, "linkdist", self.inputs, outputs, self.weights)
+        opset = [onnx.helper.make_opsetid("", OPSET)]
+        model = onnx.helper.make_model(
+            graph, opset_imports=opset, ir_version=IR, producer_name="linkdist"
+        )
+        onnx.helper.set_model_props(model, self._metadata())
+        if model.ByteSize() >= LARGEST:
+            raise OptionError(
+                f"the model takes {model.ByteSize():,} bytes; an ONNX file holds {LARGEST:,}. "
+                "Train fewer replicas, or on fewer features."
+            )
+        onnx.checker.check_model(model, full_check=True)
+        content: bytes = model.SerializeToString()
+        return content
+
+    def _outputs(self, x: str) -> None:
+        network = self.saved.model.network
+        halves = [Folded(network)]
+        if self.neighbour:
+            halves.append(Folded(network, network.neighbour))
+        found: list[list[str]] = [[] for _ in halves]
+        for r in range(self.R):
+            h = self._activated(x, halves[0].first, halves[0].norms[:2], r)
+            for half, parts in zip(halves, found, strict=True):
+                y = self._activated(h, half.second, half.norms[2:], r)
+                z = self._add("Gemm", y, *_replica(half.third, r))  # (n, C)
+                parts.append(self._add("Unsqueeze", z, np.array([1])))
+        own, *neighbour = (self._add("Concat", *parts, axis=1) for parts in found)  # (n, R, C)
+        shares = self._add("Softmax", own, axis=-1)
+        self._add("ReduceMean", shares, name=PROBABILITIES, axes=[1], keepdims=0)
+        if self.neighbour:
+            self._add("LogSoftmax", own, name=OWN, axis=-1)
+            self._add("LogSoftmax", *neighbour, name=NEIGHBOUR, axis=-1)
+
+    def _activated(self, x: str, linear: Untyped, norm: Untyped, r: int) -> str:
+        y = self._add("Gemm", x, *_replica(linear, r))  # (n, hidden)
+        scale, shift = (part.ravel() for part in _replica(norm, r))
+        y = self._add("LayerNormalization", y, scale, shift, epsilon=EPSILON)
+        return self._add("LeakyRelu", y, alpha=SLOPE)
+
+    def _features(self) -> str:
+        self.inputs.append(self._value("features", "FLOAT", self.d))
+        return "features"
+
+    def _standardised(self) -> str:
+        """Raw columns to features, as `linkdist.tables.encoders` does it."""
+        assert self.encoders is not None
+        double, single = self.onnx.TensorProto.DOUBLE, self.onnx.TensorProto.FLOAT
+        parts = []
+        for column in self.encoders.columns:
+            if column.kind == "numeric":
+                self.inputs.append(self._value(column.name, "DOUBLE"))
+                parts.append(self._add("Unsqueeze", column.name, np.array([1])))
+            else:
+                self.inputs.append(self._value(column.name, "FLOAT", column.width))
+                parts.append(self._add("Cast", column.name, to=double))
+        x = self._add("Concat", *parts, axis=1)  # (n, d)
+        mean, deviation = _statistics(self.encoders)
+        apart = self._add("Sub", x, mean)
+        # A constant column is 0, and so is a number over infinity.
+        y = self._add("Div", apart, np.where(deviation > 0, deviation, np.inf))
+        y = self._add("Cast", y, to=single)
+        y = self._add("Where", self._add("IsNaN", y), np.float32(0), y)
+        return self._add("Clip", y, np.float32(-LIMIT), np.float32(LIMIT))
+
+    def _add(
+        self,
+        kind: str,
+        *inputs: str | Array | np.float32,
+        name: str = "",
+        **attributes: float | list[int],
+    ) -> str:
+        """Append an operation and return the name of its output; arrays become weights."""
+        names = [part if isinstance(part, str) else self._weight(part) for part in inputs]
+        output = name or f"{INNER}{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], **attributes))
+        return output
+
+    def _weight(self, value: Array | np.float32) -> str:
+        name = f"{INNER}weight.{len(self.weights)}"
+        self.weights.append(self.onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _value(self, name: str, kind: str, *shape: int) -> Untyped:
+        number = getattr(self.onnx.TensorProto, kind)
+        return self.onnx.helper.make_tensor_value_info(name, number, ["n", *shape])
+
+    def _metadata(self) -> dict[str, str]:
+        saved = self.saved
+        columns = [] if saved.encoders is None else saved.encoders.columns
+        told = {
+            "classes": list(saved.model.classes),
+            "alpha": saved.model.alpha.tolist(),
+            "own": saved.model.own.tolist(),
+            "columns": [{"name": c.name, "kind": c.kind, "width": c.width} for c in columns],
+        }
+        return {key: json.dumps(value) for key, value in told.items()}
+
+
+def _replica(parts: Untyped, r: int) -> Iterator[FloatArray]:
+    """One replica's share of weights (R, fan_in, fan_out) and rows (R, 1, width)."""
+    for part in parts:
+        yield part[r].cpu().contiguous().numpy()
+
+
+def _statistics(encoders: Encoders) -> tuple[Array, Array]:
+    """Mean and deviation of each of d features."""
+    columns: list[Untyped] = list(encoders.columns)
+    mean = np.concatenate([np.atleast_1d(column.mean) for column in columns])
+    deviation = np.concatenate([np.atleast_1d(column.deviation) for column in columns])
+    return mean.astype(np.float64), deviation.astype(np.float64)
+
+
+def _features(saved: Saved, rows: FeatureMatrix | pa.RecordBatch | None) -> FeatureMatrix:
+    """The nodes to compare on."""
+    if rows is None:
+        shape = (ROWS, saved.model.d)
+        return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    if not isinstance(rows, pa.RecordBatch):
+        return as_features(rows, saved.model.d)
+    if saved.encoders is None:
+        raise OptionError("the model knows no columns: give features to compare on, no table.")
+    if rows.num_rows == 0:
+        raise OptionError("there are no rows to compare on: give a table of one row or more.")
+    return saved.encoders.encode(rows)
+
+
+def _raw(encoders: Encoders, features: FeatureMatrix, rows: object) -> Feed:
+    """Numbers for raw inputs that stand for the same nodes, NaN where a table has none."""
+    mean, deviation = _statistics(encoders)
+    numbers = mean + deviation * _dense(features)  # (n, d)
+    feed: Feed = {}
+    first = 0
+    for i, column in enumerate(encoders.columns):
+        part = numbers[:, first : first + column.width].copy()
+        first += column.width
+        if isinstance(rows, pa.RecordBatch):
+            part[rows.column(column.name).is_null().to_numpy(zero_copy_only=False)] = np.nan
+        else:
+            part[i % 10 :: 10] = np.nan
+        feed[column.name] = part[:, 0] if column.kind == "numeric" else part.astype(np.float32)
+    return feed
+
+
+def _batch(encoders: Encoders, feed: Mapping[str, Array]) -> pa.RecordBatch:
+    """The same numbers as a table, for the encoders to read."""
+    columns = {}
+    for column in encoders.columns:
+        values = feed[column.name]
+        if column.kind == "vector":
+            missing = pa.array(np.isnan(values).any(axis=1))
+            flat = pa.array(values.ravel())
+            columns[column.name] = pa.FixedSizeListArray.from_arrays(
+                flat, column.width, mask=missing
+            )
+        else:
+            columns[column.name] = pa.array(values)
+    return pa.record_batch(columns)
+
+
+def _difference(
+    runtime: Untyped,
+    content: bytes,
+    saved: Saved,
+    features: FeatureMatrix,
+    feed: Feed,
+) -> float:
+    """How far the file's probabilities are from the model's, of both heads, at most."""
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    largest = 0.0
+    for start in range(0, features.shape[0], PIECE):
+        here = slice(start, start + PIECE)
+        piece = {name: _dense(values[here]) for name, values in feed.items()}
+        found = session.run(names, piece)
+        expected = _expected(saved, features[here])
+        for name, values in zip(names, found, strict=True):
+            shares = values if name == PROBABILITIES else np.exp(values)
+            # Unlike Python's, this maximum keeps NaN.
+            largest = float(np.maximum(largest, np.abs(shares - expected[name]).max()))
+    return largest
+
+
+def _expected(saved: Saved, features: FeatureMatrix) -> Feed:
+    model = saved.model
+    z, s = logits(model.network, make_inputs(features, model.alpha.device))
+    own, neighbour = (part.softmax(-1).transpose(0, 1).cpu().numpy() for part in (z, s))
+    return {PROBABILITIES: from_features(model, features), OWN: own, NEIGHBOUR: neighbour}
+
+
+def _dense(values: Untyped) -> Array:
+    dense: Array = values.toarray() if sparse.issparse(values) else np.ascontiguousarray(values)
+    return dense

@@ -1,0 +1,1 @@
+"""The command line: commands parse, make one call, and print."""

@@ -1,0 +1,1 @@
+"""Graphs, splits and named data sets."""

@@ -1,0 +1,1 @@
+"""Training and prediction from a store, alone or with Ray."""

@@ -1,0 +1,342 @@
+"""A directory of Parquet files, predicted file by file: here, or by Ray's workers.
+
+A row's prediction needs that row alone, so workers are given whole files and share nothing. A file
+is read batch by batch and its predictions are written under its own name: a worker holds the model
+and a batch, however long the files are.
+
+Finished files wait in a hidden directory beside the target, which takes the target's name when all
+are there. A run that was killed, or that found a file it could not use, leaves them, and the next
+one goes on: a finished file bears the time of the one it was made from, and the hidden directory's
+name is made from the model.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import torch
+
+from linkdist._files import unwritable
+from linkdist.artifacts.manifest import some
+from linkdist.artifacts.model_dir import Saved, load
+from linkdist.distributed.ray_session import joined, need_ray
+from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
+from linkdist.pipeline import Watcher, predict_table, table_columns
+from linkdist.tables.io import SUFFIXES, open_table
+from linkdist.tables.predictions import prediction_schema
+from linkdist.tables.validation import Problems
+
+PARQUET = tuple(suffix for suffix, kind in SUFFIXES.items() if kind == "Parquet")
+
+
+class Piece(NamedTuple):
+    """A file to predict.
+
+    Attributes
+    ----------
+    nodes : str
+        Its path.
+    part : str
+        Where its predictions go.
+    rows : int
+        How many it has.
+    time : int
+        When it was last changed, in nanoseconds.
+    """
+
+    nodes: str
+    part: str
+    rows: int
+    time: int
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its predictions are there, made from the file as it is now."""
+        part = Path(self.part)
+        return part.exists() and part.stat().st_mtime_ns == self.time
+
+
+def predict_directory(
+    model: Path,
+    dataset: Path,
+    out: Path,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> int:
+    """Predict all Parquet files of a directory, from features.
+
+    Parameters
+    ----------
+    model : Path
+        The model directory.
+    dataset : Path
+        Holds Parquet files with the model's columns and nothing else; names that begin with a dot
+        or an underscore are passed over.
+    out : Path
+        The directory to write: a file of predictions for each that has rows, of the same name.
+    workers : int, optional
+        Processes of Ray that share the files, one core each; by default this process does all.
+    address : str, optional
+        Of the Ray cluster, every machine of which must see model, dataset and out under these
+        paths; by default Ray starts here.
+    device : {'auto', 'cpu', 'cuda'}
+        Where this process computes; workers compute on the CPU.
+    watcher : Watcher, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    int
+        How many nodes were predicted.
+
+    Raises
+    ------
+    TableError
+        With the problems of all files. The predictions of the others are kept for the next run.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow.parquet
+    >>> from linkdist.artifacts.model_dir import save
+    >>> from linkdist.model import Model
+    >>> from linkdist.nn.network import ForkedMLP
+    >>> from linkdist.tables.encoders import make_encoders
+    >>> encoders = make_encoders({"age": "numeric"})
+    >>> network = ForkedMLP(d=1, C=2, seeds=[0])
+    >>> with TemporaryDirectory() as folder:
+    ...     model, nodes, out = (Path(folder, name) for name in ("model", "nodes", "out"))
+    ...     about = {"id": "paper", "label": "field"}
+    ...     save(model, Saved(Model(network, torch.ones(1), ("art", "math")), encoders, about))
+    ...     nodes.mkdir()
+    ...     pa.parquet.write_table(pa.table({"paper": [7, 8], "age": [1, 3]}), nodes / "a.parquet")
+    ...     pa.parquet.write_table(pa.table({"paper": [9], "age": [2]}), nodes / "b.parquet")
+    ...     done = predict_directory(model, nodes, out, device="cpu")
+    ...     done, sorted(path.name for path in out.iterdir())
+    (3, ['a.parquet', 'b.parquet'])
+    """
+    watcher = watcher or Watcher()
+    dataset, out = dataset.resolve(), out.resolve()
+    if workers is not None and device == "cuda":
+        raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
+    _check_target(dataset, out)
+    saved = load(model)
+    digest = _digest(saved)
+    aside = out.with_name(f".{out.name}.{digest}")
+    pieces = _pieces(dataset, aside, saved)
+    if workers is not None:
+        need_ray()
+    _prepare(out, aside, pieces)
+    watcher.stage("predicting")
+    missing = [piece for piece in pieces if not piece.is_done]
+    total = sum(piece.rows for piece in pieces)
+    bar = _Rest(watcher, total, total - sum(piece.rows for piece in missing))
+    try:
+        if workers is None or not missing:
+            problems = _one_by_one(saved, missing, device, bar)
+        else:
+            most = min(workers, len(missing))  # Ray warns of workers that nothing is left for
+            problems = _by_workers(model.resolve(), digest, missing, most, address, bar)
+        _check(problems)
+        _check(_lost(pieces))
+        _finish(aside, out)
+    finally:
+        with suppress(OSError):  # renamed by now, or it keeps what is done
+            aside.rmdir()
+    return total
+
+
+class _Rest(Watcher):
+    """Rows of the files at hand, told as rows of all files."""
+
+    def __init__(self, watcher: Watcher, total: int, done: int) -> None:
+        self._watcher, self._total, self._before = watcher, total, done
+
+    def progress(self, done: int, total: int) -> None:
+        self._watcher.progress(self._before + done, self._total)
+
+    def advance(self, rows: int) -> None:
+        """A file is done."""
+        self._before += rows
+        self.progress(0, 0)
+
+
+def _one_by_one(saved: Saved, pieces: Sequence[Piece], device: str, bar: _Rest) -> list[str]:
+    problems = []
+    for piece in pieces:
+        problems.append(_predict(saved, piece, device, bar))
+        bar.advance(piece.rows)
+    return problems
+
+
+def _by_workers(
+    model: Path,
+    digest: str,
+    pieces: Sequence[Piece],
+    workers: int,
+    address: str | None,
+    bar: _Rest,
+) -> list[str]:
+    problems = []
+    with joined(workers, address) as ray:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        table = ray.data.from_items(
+            [piece._asdict() for piece in pieces], override_num_blocks=len(pieces)
+        )
+        rows = table.map(_work, fn_args=[str(model), digest], num_cpus=1, concurrency=workers)
+        for row in rows.iter_rows():
+            problems.append(row["problem"])
+            bar.advance(row["rows"])
+    return problems
+
+
+def _work(row: dict[str, Any], model: str, digest: str) -> dict[str, Any]:
+    """A piece as Ray Data has it, in a worker; what is wrong with it."""
+    problem = _predict(_loaded(model, digest), Piece(**row), "cpu", Watcher())
+    return {"rows": row["rows"], "problem": problem}
+
+
+@functools.cache
+def _loaded(model: str, digest: str) -> Saved:
+    """A worker's model, for all files that it will be given."""
+    # Ray starts as many workers as there are cores.
+    torch.set_num_threads(1)
+    pa.set_cpu_count(1)
+    saved = load(model)
+    if _digest(saved) != digest:
+        raise ModelError(f"{model} was replaced meanwhile. Run the command again.")
+    return saved
+
+
+def _predict(saved: Saved, piece: Piece, device: str, watcher: Watcher) -> str:
+    """Write a file's predictions; what is wrong with it, or ''."""
+    try:
+        predict_table(saved, Path(piece.nodes), Path(piece.part), device=device, watcher=watcher)
+        os.utime(piece.part, ns=(piece.time, piece.time))
+    except (LinkDistError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _check_target(dataset: Path, out: Path) -> None:
+    """Refuse a target in which anything would be lost or mixed up."""
+    if out.suffix.lower() in SUFFIXES:
+        rule = "the predictions of a directory are a directory"
+        raise OptionError(f"{rule}; {out.name!r} would be a file. Name it without {out.suffix}.")
+    if out == dataset or dataset in out.parents or out in dataset.parents:
+        raise OptionError(f"{out} must lie apart from the data in {dataset}. Name another.")
+    try:
+        there = out.is_dir() and any(out.iterdir())
+    except OSError as error:
+        raise OptionError(f"{out} cannot be read: {error.strerror}. Name another.") from error
+    if there or (out.exists() and not out.is_dir()):
+        raise OptionError(f"{out} is there already. Name another directory, or remove this one.")
+
+
+def _digest(saved: Saved) -> str:
+    """32 hexadecimal digits that two models do not share."""
+    _, encoders = table_columns(saved)
+    digest = hashlib.sha256(json.dumps([saved.model.classes, encoders.state()]).encode())
+    for tensor in saved.model.network.state_dict().values():
+        digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()[:32]
+
+
+def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
+    """The files that have rows, after a look at the columns of all."""
+    column, encoders = table_columns(saved)
+    pieces, types, found = [], dict[pa.DataType, str](), []
+    for path in _files(dataset):
+        try:
+            time, table = path.stat().st_mtime_ns, open_table(path)
+            problems = Problems()
+            problems.names("column", [column, *encoders.names], table.schema.names)
+            problems.check(str(path))
+        except (TableError, OSError) as error:
+            found.append(str(error))
+            continue
+        types.setdefault(table.schema.field(column).type, path.name)
+        if table.rows:
+            pieces.append(Piece(str(path), str(aside / path.name), table.rows, time))
+    if len(types) > 1:
+        kinds = ", ".join(f"{kind} in {name}" for kind, name in types.items())
+        rule = f"column {column!r} must be of one type in all files"
+        found.append(f"{dataset}: {rule}; found {kinds}. Write them alike.")
+    _check(found)
+    if not pieces:
+        raise TableError(f"{dataset}: its files have no rows.")
+    for kind in types:
+        prediction_schema(column, kind, saved.model.classes)
+    return pieces
+
+
+def _files(dataset: Path) -> list[Path]:
+    """The Parquet files of a directory that holds nothing else."""
+    try:
+        paths = sorted(path for path in dataset.iterdir() if path.name[0] not in "._")
+    except OSError as error:
+        raise TableError(f"{dataset} cannot be read: {error.strerror}.") from error
+    rule = f"a directory of tables holds Parquet files, named {' or '.join(PARQUET)}"
+    other = [path.name for path in paths if path.suffix.lower() not in PARQUET or path.is_dir()]
+    if other or not paths:
+        # Rows in a file that is passed over would be missed too late.
+        found = f"holds {some(other)}, too" if other else "holds none"
+        raise TableError(f"{dataset} {found}; {rule}. Name such a directory, or a single table.")
+    return paths
+
+
+def _prepare(out: Path, aside: Path, pieces: Sequence[Piece]) -> None:
+    """Make the hidden directory, or take from it what no longer fits."""
+    wanted = {piece.part for piece in pieces}
+    left = re.compile(re.escape(f".{out.name}.") + "[0-9a-f]{32}")
+    try:
+        aside.mkdir(parents=True, exist_ok=True)
+        for path in out.parent.iterdir():
+            if left.fullmatch(path.name) and path != aside:
+                shutil.rmtree(path, ignore_errors=True)  # another model's
+        for path in aside.iterdir():
+            if str(path) not in wanted:
+                path.unlink()
+    except OSError as error:
+        raise unwritable(out, error) from error
+
+
+def _lost(pieces: Sequence[Piece]) -> list[str]:
+    """Files whose predictions have another number of rows, of which nothing is kept."""
+    found = []
+    for piece in pieces:
+        rows = open_table(piece.part).rows
+        if rows != piece.rows:
+            Path(piece.part).unlink()
+            rule = f"{piece.nodes} had {piece.rows} rows, and {rows} were predicted"
+            found.append(f"{rule}. It must not change meanwhile: run the command again.")
+    return found
+
+
+def _finish(aside: Path, out: Path) -> None:
+    try:
+        if out.exists():
+            out.rmdir()
+        aside.rename(out)
+    except OSError as error:
+        advice = f"The predictions are in {aside}: rename it."
+        raise OptionError(f"{out} cannot be written: {error.strerror}. {advice}") from error
+
+
+def _check(problems: Sequence[str]) -> None:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise TableError(some(found, "\n"))

@@ -1,0 +1,299 @@
+"""Training from a store by several workers, on this machine or on a cluster, under Ray.
+
+Ray Train starts the workers, one core or more each, and makes a process group of them; what they do
+is `distributed.trainer`, as a `Crew`. The first of them keeps the state in a place that all see,
+and tells a log how far they are. Where a worker or a machine is lost, Ray starts anew with the
+workers that it can get, and they go on from the last state: a position is a number of rounds,
+whoever trained them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import torch
+
+from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.distributed.pipeline import SAME, check_method, digest_of, room_on, saved_model
+from linkdist.distributed.process_group import Crew
+from linkdist.distributed.ray_session import joined
+from linkdist.distributed.survey import Survey, survey
+from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
+from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
+from linkdist.pipeline import Options, Watcher, begin, check_options
+from linkdist.store.reader import Store
+from linkdist.training.checkpoint import SharedCheckpoint, checkpoint_beside
+from linkdist.training.loop import BATCH, epochs_for
+from linkdist.training.stages import Course
+
+FAILURES = 10
+"""How often workers may be lost before a training is given up."""
+SHARE = 512
+"""Edges of a batch that each worker has at least: fewer are not worth the averaging."""
+CPU = torch.device("cpu")
+TOLD = 0.5
+"""Seconds between two looks at how far the workers are."""
+
+
+def train_by_workers(
+    directory: Path,
+    out: Path,
+    options: Options,
+    memory: int | None,
+    workers: int,
+    *,
+    address: str | None = None,
+    checkpoints: str | None = None,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+    found: Survey | None = None,
+    saved: float = SAVED,
+    threads: int | None = None,
+) -> Saved:
+    """Train on a store by Ray's workers and leave a model directory.
+
+    Parameters
+    ----------
+    directory, out : Path
+        The store and the model directory, in places that all workers see.
+    options : Options
+        How to train.
+    memory : int or None
+        Bytes that each worker may hold of the store.
+    workers : int
+        How many; where fewer can be had, these do the work.
+    address : str, optional
+        Of a Ray cluster; by default Ray starts here.
+    checkpoints : str, optional
+        Where the state is kept: a path that all workers see, or an address that PyArrow knows; by
+        default beside the model directory.
+    resume : bool
+        Whether to go on where a killed training of the same store and options was.
+    watcher : Watcher, optional
+        Is told how it goes.
+    found : Survey, optional
+        What is known of the store; by default it is looked through.
+    saved : float, optional
+        Seconds after which the state is kept at a round's end.
+    threads : int, optional
+        Of each worker; by default they share the cores of this machine, or have one on a cluster.
+
+    Returns
+    -------
+    Saved
+        What the directory holds. Beside it, in `OUT.log`, is what happened to the workers.
+    """
+    watcher = watcher or Watcher()
+    target = out.resolve()
+    check_options(target, options)
+    check_method(options.method)
+    store = Store.open(directory)
+    check_memory(store, room_on(CPU, memory))
+    _check_workers(store, workers, options)
+    own = checkpoint_beside(target, digest_of(store, options, "beside"))
+    checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
+    checkpoint.check()
+    with joined(workers, address) as ray:
+        begin(checkpoint, resume, SAME, watcher)
+        if not resume:
+            shutil.rmtree(_folder(target), ignore_errors=True)
+        watcher.stage("looking through the links")
+        found = found or survey(store, options.share, options.seed, watcher)
+        epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
+        watcher.stage("starting the workers")
+        log = _log_here(ray, str(target) + ".log")
+        config = {
+            "store": str(store.directory), "out": str(target), "options": options,
+            "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
+            "started": time.time(), "saved": saved,
+            "threads": threads or _threads(workers, address),
+        }  # fmt: skip
+        with _watched(ray, log, watcher):
+            _run(ray, config, workers, target)
+        problem = ray.get(log.problem.remote())
+        if problem is not None:
+            raise StoreError(problem)
+    checkpoint.remove()
+    shutil.rmtree(_folder(target), ignore_errors=True)
+    return load(target)
+
+
+def _folder(target: Path) -> Path:
+    """Where Ray keeps its own notes on a training."""
+    return target.parent / f".{target.name}.ray"
+
+
+def _check_workers(store: Store, workers: int, options: Options) -> None:
+    buckets = sum(1 for count in store.manifest.counts if count)
+    if not 1 <= workers <= buckets:
+        raise OptionError(
+            f"there must be 1 to {buckets} workers, since each takes buckets of its own and the "
+            f"store has {buckets} with links; found {workers}. Build it with more --parts, or give "
+            "fewer --workers."
+        )
+    if options.device not in ("auto", "cpu"):
+        raise OptionError(f"workers train on the CPU; found --device {options.device}.")
+
+
+def _threads(workers: int, address: str | None) -> int:
+    """Threads of each worker: on this machine they share its cores, on a cluster they have one."""
+    return 1 if address else max(1, (os.cpu_count() or 1) // workers)
+
+
+def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None:  # noqa: ANN401
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    trainer = TorchTrainer(
+        _work,
+        train_loop_config=config,
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=workers if workers == 1 else (1, workers),
+            resources_per_worker={"CPU": 1},
+            placement_strategy="SPREAD",
+        ),
+        torch_config=TorchConfig(backend="gloo"),
+        run_config=ray.train.RunConfig(
+            name=_folder(target).name,
+            storage_path=str(target.parent),
+            failure_config=ray.train.FailureConfig(max_failures=FAILURES),
+        ),
+    )
+    try:
+        trainer.fit()
+    except ray.train.TrainingFailedError as error:
+        found = str(error).strip().splitlines()[-1].rstrip(".")
+        raise DeviceError(
+            f"the workers were lost more than {FAILURES} times, or could not begin: {found}. "
+            f"{target}.log has what happened; the same command with --resume goes on."
+        ) from error
+
+
+def _work(config: dict[str, Any]) -> None:
+    """What each worker does, from its first line again after every loss."""
+    import ray
+
+    log = config["log"]
+    if ray.get(log.problem.remote()) is not None:
+        return  # to begin again would not help
+    try:
+        _train(config, log)
+    except LinkDistError as error:
+        ray.get(log.give_up.remote(str(error)))
+        raise
+
+
+def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
+    import ray
+
+    torch.set_num_threads(config["threads"])
+    options: Options = config["options"]
+    store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
+    course = Course(config["checkpoint"], None)
+    schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
+    total = len(schedule.rounds)
+    where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
+    if not crew.rank:
+        ray.get(log.begin.remote(crew.size, course.done, total))
+        course.progress = log.progress.remote
+    log.tell.remote(where)
+    stage = train_rounds(
+        store,
+        found,
+        schedule,
+        range(options.seed, options.seed + options.replicas),
+        course,
+        method=options.method,
+        device=CPU,
+        batch=max(BATCH, SHARE * crew.size),
+        crew=crew,
+        saved=config["saved"],
+    )
+    if not crew.rank:
+        seconds = time.time() - config["started"]
+        save(config["out"], saved_model(store, found, stage, options, config["epochs"], seconds))
+        ray.get(log.tell.remote(f"all {total} rounds are trained, the model is written"))
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
+    """The log, on the machine of the command: that one is there for as long as the training."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(Log).remote(path)
+
+
+class Log:
+    """An actor that writes down what happens, and knows how far the workers are."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.at, self.begun = path, (0, 0), False
+        self.found: str | None = None
+
+    def give_up(self, problem: str) -> None:
+        """Something is wrong that other workers would find as well."""
+        self.tell(problem)
+        self.found = problem
+
+    def problem(self) -> str | None:
+        """What is wrong, if anything."""
+        return self.found
+
+    def begin(self, workers: int, done: int, total: int) -> None:
+        """Workers begin, for the first time or again."""
+        if self.begun:
+            self.tell(f"a worker or a machine was lost after round {self.at[0]}")
+        self.begun, self.at = True, (done, total)
+        self.tell(f"{workers} workers begin at round {done} of {total}")
+
+    def tell(self, what: str) -> None:
+        """Add a line."""
+        with Path(self.path).open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {what}\n")
+
+    def progress(self, done: int, total: int) -> None:
+        """Some rounds are done."""
+        self.at = (done, total)
+
+    def how_far(self) -> tuple[int, int]:
+        """Rounds done, and in all."""
+        return self.at
+
+
+@contextmanager
+def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: ANN401
+    """Tell a watcher how far the workers are, for as long as they train."""
+    over = Event()
+
+    def look() -> None:
+        begun = False
+        while not over.wait(TOLD):
+            try:
+                done, total = ray.get(log.how_far.remote())
+            except ray.exceptions.RayError:
+                continue  # whoever trains will tell
+            if total and not begun:
+                watcher.stage("training")
+                begun = True
+            if total:
+                watcher.progress(done, total)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

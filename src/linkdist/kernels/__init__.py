@@ -1,0 +1,1 @@
+"""Fast mathematics: Numba and Triton, with plain PyTorch as the reference."""

@@ -1,0 +1,1 @@
+"""The network: layers, losses, aggregation, optimiser, sampling."""

@@ -1,0 +1,198 @@
+"""Sums and means over a node's neighbours.
+
+Message-passing mode needs Σ_j x_j or the mean over the neighbours j of every node, the GCN the
+mean of a node and its neighbours, Â x. Each is P x with a sparse matrix P made from the adjacency
+matrix A, and its gradient is Pᵀ g. Each replica may have links of its own (then P is
+block-diagonal) or all share one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from linkdist.data.graph import FloatArray, IntArray
+from linkdist.kernels.backends import HAS_TRITON
+from linkdist.nn.inputs import csr_tensor
+
+
+class Neighbours:
+    """The directed edges of one graph that all replicas share, or of a graph a replica.
+
+    Parameters
+    ----------
+    edges : sequence of (e, 2) int arrays
+        One for all replicas, or one for each; a link is in it in both directions. A node is not
+        its own neighbour: self-loops do not count.
+    n : int
+        Number of nodes of each graph.
+    device : torch.device
+        Where the sums are taken.
+
+    Examples
+    --------
+    >>> path = Neighbours([np.array([[0, 1], [1, 0], [1, 2], [2, 1]])], 3, torch.device("cpu"))
+    >>> x = torch.tensor([[[1.0], [2.0], [4.0]]])
+    >>> path.sum(x).flatten(), path.mean(x).flatten()
+    (tensor([2., 5., 2.]), tensor([2.0000, 2.5000, 2.0000]))
+    """
+
+    def __init__(self, edges: Sequence[IntArray], n: int, device: torch.device) -> None:
+        self.graphs = len(edges)
+        shift = np.arange(self.graphs) * n
+        joined = np.concatenate([e + first for e, first in zip(edges, shift, strict=True)])
+        joined = joined[joined[:, 0] != joined[:, 1]]
+        ones = np.ones(len(joined), dtype=np.float32)
+        size = self.graphs * n
+        self.adjacency = sparse.csr_matrix((ones, (joined[:, 0], joined[:, 1])), (size, size))
+        self.degree = np.diff(self.adjacency.indptr).astype(np.float32)
+        self.device = device
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Σ_j x_j over each node's neighbours, (R, n, f) → (R, n, f)."""
+        return self._propagate(x, *self._sum)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The neighbours' mean, 0 for a node without neighbours."""
+        return self._propagate(x, *self._mean)
+
+    def smooth(self, x: Tensor) -> Tensor:
+        """Â x with Â = (D + I)⁻¹ (A + I): the mean of a node and its neighbours."""
+        return self._propagate(x, *self._smooth)
+
+    @cached_property
+    def _sum(self) -> tuple[Tensor, Tensor]:
+        return self._both_ways(self.adjacency, np.ones_like(self.degree))
+
+    @cached_property
+    def _mean(self) -> tuple[Tensor, Tensor]:
+        return self._both_ways(self.adjacency, 1 / self.degree.clip(min=1))
+
+    @cached_property
+    def _smooth(self) -> tuple[Tensor, Tensor]:
+        itself = sparse.identity(len(self.degree), dtype=np.float32, format="csr")
+        return self._both_ways(self.adjacency + itself, 1 / (self.degree + 1))
+
+    def _both_ways(self, matrix: sparse.csr_matrix, by: FloatArray) -> tuple[Tensor, Tensor]:
+        """P = diag(by) M with a symmetric M, and Pᵀ = M diag(by), which has the same places."""
+        forth, back = matrix.copy(), matrix.copy()
+        forth.data = matrix.data * np.repeat(by, np.diff(matrix.indptr))
+        back.data = matrix.data * by[matrix.indices]
+        return csr_tensor(forth, self.device), csr_tensor(back, self.device)
+
+    def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
+        out: Tensor
+        R, n, f = x.shape
+        if self.graphs == 1 and not (x.is_cuda and HAS_TRITON):
+            beside = x.transpose(0, 1).reshape(n, R * f)
+            out = _Product.apply(beside, forth, back)  # type: ignore[no-untyped-call]
+            return out.view(n, R, f).transpose(0, 1)
+        out = _Product.apply(x.reshape(R * n, f), forth, back)  # type: ignore[no-untyped-call]
+        return out.view(R, n, f)
+
+
+class VisibleNeighbours:
+    """The links of one graph, of whose nodes each replica sees some.
+
+    Hiding a node hides its links. All replicas share one adjacency matrix, and a hidden node adds
+    nothing to any sum.
+
+    Parameters
+    ----------
+    neighbours : Neighbours
+        Of one graph.
+    visible : (R, n) tensor of bool
+        The nodes that each replica sees.
+
+    Examples
+    --------
+    >>> path = Neighbours([np.array([[0, 1], [1, 0], [1, 2], [2, 1]])], 3, torch.device("cpu"))
+    >>> some = VisibleNeighbours(path, torch.tensor([[True, True, False]]))
+    >>> some.mean(torch.tensor([[[1.0], [2.0], [4.0]]])).flatten()
+    tensor([2., 1., 2.])
+    """
+
+    def __init__(self, neighbours: Neighbours, visible: Tensor) -> None:
+        self.neighbours = neighbours
+        self.visible = visible.float().unsqueeze(-1)  # (R, n, 1)
+        self.degree = neighbours.sum(self.visible)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The visible neighbours' mean, 0 for a node without any, (R, n, f) → (R, n, f)."""
+        return self.neighbours.sum(x * self.visible) / self.degree.clamp(min=1)
+
+    def smooth(self, x: Tensor) -> Tensor:
+        """The mean of a node and its visible neighbours."""
+        return (self.neighbours.sum(x * self.visible) + x) / (self.degree + 1)
+
+    def smooth_transposed(self, x: Tensor) -> Tensor:
+        """The transpose of `smooth` as a linear map."""
+        x = x / (self.degree + 1)
+        return self.neighbours.sum(x) * self.visible + x
+
+
+class RandomNeighbours:
+    """Neighbours drawn at random, one a node, each replica from links of its own.
+
+    Parameters
+    ----------
+    edges : sequence of (e, 2) int arrays
+        The directed edges of each replica.
+    n : int
+        Number of nodes.
+    device : torch.device
+        Where to draw.
+
+    Examples
+    --------
+    >>> star = np.array([[0, 1], [0, 2], [1, 0], [2, 0]])
+    >>> around = RandomNeighbours([star], 4, torch.device("cpu"))
+    >>> around.pick(torch.tensor([[0, 0, 2, 3]]), torch.tensor([[4, 5, 7, 9]]))
+    tensor([[1, 2, 0, 3]])
+    """
+
+    def __init__(self, edges: Sequence[IntArray], n: int, device: torch.device) -> None:
+        order = [np.argsort(e[:, 0], kind="stable") for e in edges]
+        ends = [e[at, 1] for e, at in zip(edges, order, strict=True)]
+        width = max(1, max(map(len, ends)))
+        self.ends = torch.zeros(len(ends), width, dtype=torch.int64, device=device)
+        for row, end in zip(self.ends, ends, strict=True):
+            row[: len(end)] = torch.from_numpy(end)
+        degree = np.stack([np.bincount(e[:, 0], minlength=n) for e in edges])
+        self.degree = torch.from_numpy(degree).to(device)  # (R, n)
+        self.first = self.degree.cumsum(1) - self.degree
+
+    def pick(self, nodes: Tensor, numbers: Tensor) -> Tensor:
+        """A neighbour of each node (R, B) by a random number each; itself where it has none."""
+        degree = self.degree.gather(1, nodes)
+        place = self.first.gather(1, nodes) + numbers.remainder(degree.clamp(min=1))
+        drawn = self.ends.gather(1, place.clamp(max=self.ends.shape[1] - 1))
+        return torch.where(degree > 0, drawn, nodes)
+
+
+class _Product(torch.autograd.Function):
+    """P x, with the gradient Pᵀ g."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.back = back
+        return _product(forth, x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        return _product(ctx.back, grad.contiguous()), None, None
+
+
+def _product(matrix: Tensor, x: Tensor) -> Tensor:
+    """P x; on a GPU, P may be that of one graph and x hold one replica after the other."""
+    if x.is_cuda and HAS_TRITON:
+        from linkdist.kernels import triton_ops
+
+        return triton_ops.neighbours(matrix, x)
+    return matrix @ x

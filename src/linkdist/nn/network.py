@@ -1,0 +1,233 @@
+"""The forked MLP, R replicas side by side.
+
+A block is BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear. The forked MLP M: x → (z, s) is
+
+    h = block(Linear(x))        (R, S, B, hidden)
+    z = own(h)                  (R, S, B, C)   the node's own label
+    s = neighbour(h)            (R, S, B, C)   its neighbour's label
+
+with a block for each head. Every parameter has a leading replica axis R, so ten seeds train in one
+pass. The axis S holds the sides of a batch of links (i, j and, in contrastive training, k):
+BatchNorm takes its statistics over the B rows of one side of one replica.
+
+Randomness comes from outside: a training pass is handed its dropout bits, one an element, packed
+eight to a byte, and the pace at which running statistics move. Without them the pass is an
+evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from linkdist.kernels import blocks
+from linkdist.kernels.reference import Affine, Running
+from linkdist.nn.inputs import HalfProduct, Inputs
+
+HIDDEN = 256
+MOMENTUM = 0.1
+
+
+class Noise(NamedTuple):
+    """What makes a pass a training pass.
+
+    Attributes
+    ----------
+    bits : sequence of (R, S, B, ⌈hidden / 8⌉) uint8 tensors
+        Which elements each block's Dropout keeps, in the order of the blocks.
+    pace : (R, 1, 1) tensor
+        How far BatchNorm's running statistics move; 0 holds a replica still.
+    kept : (R, d, 1) tensor, optional
+        Factors of the features: 0 hides one from the whole batch, the others make up for it.
+    """
+
+    bits: Sequence[Tensor]
+    pace: Tensor
+    kept: Tensor | None = None
+
+
+HIDE_FROM = 256
+"""How many features there must be for some to be hidden: one of few says too much."""
+
+
+def hiding_words(d: int, hide: float) -> int:
+    """How many words of 64 random bits say which of d features are hidden; none where d is small.
+
+    Examples
+    --------
+    >>> hiding_words(500, 0.5), hiding_words(500, 0.0), hiding_words(64, 0.5)
+    (63, 0, 0)
+    """
+    return -(-d // 8) if hide and d >= HIDE_FROM else 0
+
+
+def kept_features(words: Tensor, d: int, hide: float) -> Tensor:
+    """Hide a share of the features: `Noise.kept` from random bits, a byte a feature.
+
+    Parameters
+    ----------
+    words : (R, ⌈d / 8⌉) tensor of int64
+        Random bits.
+    d : int
+        Number of features.
+    hide : float
+        The share, to a 256th.
+
+    Examples
+    --------
+    >>> kept_features(torch.tensor([[0x_40_FF_BF_C0]]), 4, hide=0.75).flatten()
+    tensor([4., 0., 4., 0.])
+    """
+    below = round(256 * hide)
+    kept = words.view(torch.uint8)[:, :d] >= below
+    return kept.unsqueeze(-1) * (256 / (256 - below))
+
+
+class First(nn.Module):
+    """X W, a matrix (d, hidden) a replica, drawn as PyTorch draws its own.
+
+    There is no bias, here and wherever a block comes next: BatchNorm would take it out again, and
+    Adam, which knows no small gradients, would walk it at random on rounding errors.
+    """
+
+    def __init__(self, d: int, hidden: int, random: Sequence[torch.Generator]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(len(random), d, hidden))
+        _draw(self, 1 / math.sqrt(d), random)
+
+    def forward(
+        self, inputs: Inputs, rows: Tensor | None = None, kept: Tensor | None = None
+    ) -> Tensor:
+        """X[rows] W (R, S, B, hidden) for rows (R, S, B); of all nodes (R, 1, n, hidden)."""
+        flat = None if rows is None else rows.flatten(1)
+        x = inputs.project(self.weight if kept is None else self.weight * kept, flat)
+        return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
+
+
+class Linear(nn.Module):
+    """x Wᵀ + b with W (R, fan_out, fan_in), drawn as PyTorch draws its own."""
+
+    def __init__(
+        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool
+    ) -> None:
+        super().__init__()
+        R = len(random)
+        self.weight = nn.Parameter(torch.empty(R, fan_out, fan_in))
+        self.bias = nn.Parameter(torch.empty(R, 1, fan_out)) if bias else None
+        _draw(self, 1 / math.sqrt(fan_in), random)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(R, S, B, fan_in) → (R, S, B, fan_out)."""
+        flat = x.flatten(1, 2)
+        if x.dtype == self.weight.dtype:
+            y: Tensor = _Product.apply(flat, self.weight)  # type: ignore[no-untyped-call]
+        else:
+            # Logits, which have a bias, are float32; what goes on to a block is not.
+            out = flat.dtype if self.bias is None else self.weight.dtype
+            y = HalfProduct.apply(flat, self.weight.transpose(1, 2), out)  # type: ignore[no-untyped-call]
+        y = y if self.bias is None else y.add_(self.bias)
+        return y.view(*x.shape[:3], -1)
+
+
+class _Product(torch.autograd.Function):
+    """x Wᵀ with W's gradient as gᵀ x: autograd's own, (xᵀ g)ᵀ, takes four times as long here."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(x, weight)
+        return torch.bmm(x, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        x, weight = ctx.saved_tensors
+        return torch.bmm(grad, weight), torch.bmm(grad.transpose(1, 2), x)
+
+
+@torch.no_grad()
+def _draw(layer: nn.Module, bound: float, random: Sequence[torch.Generator]) -> None:
+    for part in layer.parameters():
+        for row, generator in zip(part, random, strict=True):
+            row.uniform_(-bound, bound, generator=generator)
+
+
+class Block(nn.Module):
+    """BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(
+        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool = True
+    ) -> None:
+        super().__init__()
+        shape = (len(random), 1, 1, fan_in)
+        self.batch_scale = nn.Parameter(torch.ones(shape))
+        self.batch_shift = nn.Parameter(torch.zeros(shape))
+        self.layer_scale = nn.Parameter(torch.ones(shape))
+        self.layer_shift = nn.Parameter(torch.zeros(shape))
+        self.register_buffer("running_mean", torch.zeros(shape[0], 1, fan_in))
+        self.register_buffer("running_var", torch.ones(shape[0], 1, fan_in))
+        self.linear = Linear(fan_in, fan_out, random, bias)
+
+    def forward(self, x: Tensor, bits: Tensor | None = None, pace: Tensor | None = None) -> Tensor:
+        """(R, S, B, fan_in) → (R, S, B, fan_out)."""
+        affine = Affine(self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
+        if bits is None or pace is None:
+            y = blocks.evaluate(x, affine, self.running_mean, self.running_var)
+        else:
+            running = Running(self.running_mean, self.running_var, pace)
+            y = blocks.train(x, affine, bits, running)
+        out: Tensor = self.linear(y)
+        return out
+
+
+class ForkedMLP(nn.Module):
+    """M: x → (z, s), R replicas side by side.
+
+    Parameters
+    ----------
+    d, C : int
+        Numbers of features and classes.
+    seeds : sequence of int
+        One a replica; a replica's weights depend on its own seed alone.
+    hidden : int, optional
+        Width of the hidden layers.
+
+    Examples
+    --------
+    >>> from linkdist.nn.inputs import make_inputs
+    >>> import numpy as np
+    >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
+    >>> z, s = ForkedMLP(d=4, C=3, seeds=[0, 1])(x)
+    >>> z.shape, s.shape
+    (torch.Size([2, 1, 4, 3]), torch.Size([2, 1, 4, 3]))
+    """
+
+    def __init__(self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN) -> None:
+        super().__init__()
+        random = generators(seeds)
+        self.hidden = hidden
+        self.first = First(d, hidden, random)
+        self.trunk = Block(hidden, hidden, random, bias=False)
+        self.own = Block(hidden, C, random)
+        self.neighbour = Block(hidden, C, random)
+
+    blocks = 3
+
+    def forward(
+        self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits z and s of the nodes that `rows` (R, S, B) names, or of all nodes."""
+        bits, pace, kept = noise if noise is not None else ((None,) * self.blocks, None, None)
+        x = self.first(inputs, rows, kept)  # (R, S, B, hidden)
+        h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
+        return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
+
+
+def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:
+    """One random stream a replica."""
+    return [torch.Generator(device or "cpu").manual_seed(seed) for seed in seeds]

@@ -1,0 +1,1 @@
+"""Metrics, charts and the report of a model."""

@@ -1,1 +1,0 @@
-"""Graphs larger than memory, many processes, many machines; a graph that fits needs none."""

@@ -1,0 +1,1 @@
+"""A graph on disk: format, build, read, verify."""

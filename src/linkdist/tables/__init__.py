@@ -1,0 +1,1 @@
+"""Parquet and CSV to arrays and back: schema, validation, encoders, nodes, links."""

@@ -1,0 +1,1 @@
+"""The loop, what a step trains on, evaluation history, checkpoints, update."""

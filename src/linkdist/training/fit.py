@@ -1,0 +1,189 @@
+"""A graph and a split in, a model and its scores out.
+
+`fit` is the way in for a graph and a split: it hides what the setting hides, trains, and keeps the
+weights that validation nodes or folds choose. LinkDistMLP and LinkDist are the same training
+scored in two ways, so both scores come from one call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from linkdist.data.graph import Graph
+from linkdist.data.splits import Split
+from linkdist.errors import OptionError, check_names
+from linkdist.model import Model
+from linkdist.nn.inputs import Inputs, make_inputs
+from linkdist.training.checkpoint import Checkpoint
+from linkdist.training.history import History
+from linkdist.training.loop import epochs_for, find_device, loop_on_links
+from linkdist.training.panel.estimates import Estimates
+from linkdist.training.panel.faculty import Judgement
+from linkdist.training.panel.fitting import Asked, fit_panel
+from linkdist.training.stages import Course, Ground, Kept, Plain, Progress
+
+METHODS = ("selflinkdist", "colinkdist", "linkdist")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What training gave.
+
+    Attributes
+    ----------
+    model : Model
+        The weights that were kept.
+    history : History
+        Modes 'features', 'mean' and 'sum' (the two forms of message passing); SelfLinkDist has no
+        'sum'.
+    epochs : int
+        How many were trained: passes over the links, or over the nodes for SelfLinkDist.
+    seconds : float
+        How long it took.
+    precision : str
+        Of the first layer.
+    estimates : Estimates, optional
+        What is known of its accuracy, for SelfLinkDist.
+    judged : mapping, optional
+        Predictions of held-out nodes, for SelfLinkDist; see `Panel.judged`.
+    """
+
+    model: Model
+    history: History
+    epochs: int
+    seconds: float
+    precision: str
+    estimates: Estimates | None = None
+    judged: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
+
+
+def fit(
+    graph: Graph,
+    splits: Split | Sequence[Split],
+    setting: str = "transductive",
+    *,
+    method: str = "selflinkdist",
+    seeds: Sequence[int] = (0,),
+    epochs: int | None = None,
+    device: str = "auto",
+    inputs: Inputs | None = None,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+    teachers: Sequence[Any] = (),
+    judge: bool = True,
+    baselines: bool = False,
+    budget: float | None = None,
+    held_out: float | None = None,
+) -> Fit:
+    """Train R replicas on what a setting lets them see.
+
+    Parameters
+    ----------
+    graph : Graph
+        Everything that is known.
+    splits : Split or sequence of Split
+        One for all replicas, or one for each. Where a split has no validation nodes, SelfLinkDist
+        judges itself by folds of the training labels; all replicas then share one split.
+    setting : {'transductive', 'inductive', 'full-supervised', 'production'}
+        What training may see.
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
+        A network taught by a panel of teachers (see `linkdist.training.panel`), or the paper's
+        methods: with or without random node pairs to be pushed apart.
+    seeds : sequence of int
+        One for each replica.
+    epochs : int, optional
+        Passes over the links; by default floor(200 / average degree). For SelfLinkDist passes over
+        the nodes; by default 30, and 60 more where validation nodes find them better.
+    device : {'auto', 'cpu', 'cuda'}
+        Where to train.
+    inputs : Inputs, optional
+        The graph's features on that device, where they are there already.
+    progress : callable, optional
+        Called with epochs done and epochs in all.
+    checkpoint : Checkpoint, optional
+        Where to keep the state, and to resume from.
+    teachers : sequence of classifiers, optional
+        More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They are
+        cloned, and fitted on the features and class numbers of labelled nodes.
+    judge : bool, optional
+        Whether SelfLinkDist judges itself by folds where there are no validation nodes. Without,
+        training is faster, all teachers count alike and nothing is known of its accuracy.
+    baselines : bool, optional
+        Whether to train CoLinkDist, on a short schedule, as a baseline of SelfLinkDist's
+        estimates. The other baselines are among its teachers.
+    held_out : float, optional
+        Share of the training labels that judges SelfLinkDist instead of folds, where there are no
+        validation nodes: half of it with its nodes hidden altogether.
+    budget : float, optional
+        Seconds that SelfLinkDist may take: its schedule is shortened, and where that is not
+        enough, folds are left out. What fits depends on the machine, and so do the weights.
+
+    Examples
+    --------
+    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.splits import named_split
+    >>> graph = load("digits")
+    >>> split = named_split(graph, "transductive", seed=0)
+    >>> result = fit(graph, split, epochs=2, device="cpu")
+    >>> result.history.curve("features").shape
+    (1, 2, 1)
+    """
+    started = time.perf_counter()
+    each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
+    _check(method, seeds, each, epochs)
+    inputs = inputs or make_inputs(graph.features, find_device(device))
+    # What fits into a budget depends on the run, so there is no state to resume from.
+    course = Course(None if budget is not None else checkpoint, progress)
+    if method == "selflinkdist":
+        options = (epochs, tuple(teachers), judge, baselines, budget, held_out)
+        asked = Asked(setting, tuple(seeds), *options)
+        panel, estimates = fit_panel(graph, each, inputs, course, asked)
+        took = time.perf_counter() - started
+        trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
+        return Fit(*trained, estimates, panel.judged)
+    ground = Ground(graph, each, setting, seeds, inputs)
+    total = epochs_for(graph.degree) if epochs is None else epochs
+    stage = _train(ground, method, total, course)
+    stage.finish()
+    model = Model(stage.network, stage.alpha, graph.classes)
+    return Fit(model, stage.history, total, time.perf_counter() - started, inputs.precision)
+
+
+def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
+    """The paper's way: one training, an evaluation after every epoch."""
+    network = ground.network(ground.seeds)
+    loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
+    stage = Plain(ground, network, loop.adam)
+    course.resume(stage)
+
+    def after_epoch(epoch: int) -> None:
+        course.after(epoch + 1, total, {**stage.state(), **stage.history.state()})
+
+    loop.run(total, after_epoch, start=course.done, look=stage.look)
+    return stage
+
+
+def _check(method: str, seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) -> None:
+    check_names("method", [method], METHODS)
+    if len(seeds) < 1:
+        raise OptionError("training needs at least one seed, one for each replica; found none.")
+    if len(splits) != len(seeds):
+        raise OptionError(
+            f"there must be one split for all replicas or one for each; found {len(splits)} "
+            f"splits for {len(seeds)} seeds."
+        )
+    check_epochs(epochs)
+
+
+def check_epochs(epochs: int | None) -> None:
+    """Refuse a number of epochs that trains nothing.
+
+    Examples
+    --------
+    >>> check_epochs(None)
+    """
+    if epochs is not None and epochs < 1:
+        raise OptionError(f"epochs must be 1 or more; found {epochs}.")

@@ -1,0 +1,133 @@
+"""A student's probabilities as the judges want them.
+
+From features p ∝ p(z)^λ π^δ, with links p ∝ p(z)^κ (mean of p(s) over neighbours)^α π^ε, the mean
+being geometric. The exponents are those of highest likelihood. All of it but κ and α goes into the
+weights of the two heads, so that whoever runs the network predicts calibrated probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linkdist.data.graph import Graph
+from linkdist.model import Model
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.panel.faculty import ALONE, Faculty
+from linkdist.training.panel.mixing import Array, calibrated, exponents
+
+TOGETHER = (0.5, 0.5)
+"""The exponents of a node's own prediction and of its neighbours' where nobody judges them."""
+LOWEST = 0.05
+"""The smallest λ: below it a network would say nothing at all."""
+WORTHLESS = 1e-3
+"""The α below which links say nothing."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The exponents of R replicas.
+
+    Attributes
+    ----------
+    alone : (R, 2) array
+        λ and δ.
+    linked : (R, 3) array
+        κ, α and ε.
+    shares : (R, C) array
+        log π.
+    loss : (R,) array
+        The mean of -log p of the judges, from features; 0 where there are none.
+    """
+
+    alone: Array
+    linked: Array
+    shares: Array
+    loss: Array
+
+    @classmethod
+    def of(cls, faculty: Faculty, own: Sequence[Array], word: Sequence[Array]) -> Calibration:
+        """The exponents that the judges whom each replica trusts choose.
+
+        Parameters
+        ----------
+        faculty : Faculty
+            With the replicas and their judges.
+        own, word : sequence of (N, C) arrays
+            Each replica's log p(z) of its judges, and the mean of log p(s) over their neighbours.
+        """
+        rows: list[tuple[Array, Array, Array, float]] = []
+        none = np.empty((0, faculty.graph.C))
+        for r, replica in enumerate(faculty.replicas):
+            labels, pi = faculty.labels(replica.trusts), faculty.shares(replica)
+            prior = faculty.prior[r]
+            if prior is not None:
+                pi = prior
+            a, b = (
+                np.concatenate([none, *(part[place] for place in replica.trusts)])
+                for part in (own, word)
+            )
+            alone = exponents(a[None], pi, labels, ALONE)
+            alone[0] = max(alone[0], LOWEST)
+            linked = exponents(np.stack([a, b]), pi, labels, TOGETHER)
+            if linked[1] < WORTHLESS:
+                linked = np.array([alone[0], 0.0, alone[1]])
+            log_p = calibrated(a[None], pi, alone)[np.arange(len(labels)), labels]
+            if prior is not None:
+                alone[-1] += 1  # judges were chosen by class; who is predicted is not
+                linked[-1] += 1
+            rows.append((alone, linked, pi, -float(log_p.mean()) if len(labels) else 0.0))
+        alone, linked, shares, loss = (np.array(part) for part in zip(*rows, strict=True))
+        return cls(alone, linked, shares, loss)
+
+    def features(self, r: int, own: Array) -> Array:
+        """A replica's calibrated log-probabilities (N, C) from features."""
+        return calibrated(own[None], self.shares[r], self.alone[r])
+
+    def links(self, r: int, own: Array, word: Array) -> Array:
+        """The same with links; from features where a node has none."""
+        linked = calibrated(np.stack([own, word]), self.shares[r], self.linked[r])
+        return np.where(word.any(axis=1, keepdims=True), linked, self.features(r, own))
+
+    def scores(self, z: Tensor, word: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (R, n, C) from features and with links, for log p(z) and the neighbours' mean."""
+        alone, linked, pi = (
+            torch.from_numpy(part).to(z) for part in (self.alone, self.linked, self.shares)
+        )
+        pi = pi.unsqueeze(1)
+        features = alone[:, 0].view(-1, 1, 1) * z + alone[:, 1].view(-1, 1, 1) * pi
+        kappa, alpha, epsilon = (part.view(-1, 1, 1) for part in linked.unbind(1))
+        links = kappa * z + alpha * word + epsilon * pi
+        return features, torch.where(word.any(-1, keepdim=True), links, features)
+
+
+@torch.no_grad()
+def calibrate(network: ForkedMLP, kept: Sequence[int], found: Calibration, graph: Graph) -> Model:
+    """Some of a network's replicas as a model, calibrated.
+
+    With z' = λ z + δ log π in the own head's weights, κ log p(z) is κ / λ · log p(z') but for a
+    multiple of log π, which the neighbour head's bias takes up: a constant in it passes through
+    the mean.
+    """
+    device, at = network.first.weight.device, list(kept)
+    small = ForkedMLP(graph.d, graph.C, range(len(at)), network.hidden).to(device)
+    small.load_state_dict({name: tensor[at] for name, tensor in network.state_dict().items()})
+    alone, linked, pi = (
+        torch.from_numpy(part[at]).float().to(device)
+        for part in (found.alone, found.linked, found.shares)
+    )
+    sharp, delta = alone[:, :1], alone[:, 1:]  # (R, 1)
+    kappa, alpha, epsilon = linked.unbind(1)
+    own = kappa / sharp.squeeze(1)
+    head, beside = small.own.linear, small.neighbour.linear
+    assert head.bias is not None
+    assert beside.bias is not None
+    head.weight.mul_(sharp.unsqueeze(-1))
+    head.bias.mul_(sharp.unsqueeze(-1)).add_((delta * pi).unsqueeze(1))
+    extra = torch.where(alpha > 0, (epsilon - own * delta.squeeze(1)) / alpha.clamp(min=1e-9), 0.0)
+    beside.bias.add_((extra.unsqueeze(1) * pi).unsqueeze(1))
+    return Model(small, alpha, graph.classes, own)

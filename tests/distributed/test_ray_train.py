@@ -1,0 +1,159 @@
+"""Oracles: one process beside two workers, and the log of what happened to them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from linkdist.artifacts.model_dir import load
+from linkdist.distributed.pipeline import train_store
+from linkdist.distributed.ray_train import train_by_workers
+from linkdist.distributed.survey import survey
+from linkdist.errors import OptionError, StoreError
+from linkdist.model import from_features
+from linkdist.pipeline import Options, Watcher
+from linkdist.store.synthetic import Planted, synth
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = Options(method="colinkdist", epochs=4)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's, of itself
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    planted = Planted(3000, 15_000, features=12, classes=4, labelled=0.3)
+    return synth(tmp_path_factory.mktemp("stores") / "store", planted, parts=3)
+
+
+def accuracy(model, store):
+    hits = [
+        from_features(model, store.features(part).astype(np.float32)).argmax(1) == store.truth(part)
+        for part in range(store.P)
+    ]
+    return np.concatenate(hits).mean()
+
+
+class Kill(Watcher):
+    """Kills the second worker after a few rounds, once."""
+
+    def __init__(self, log):
+        self.log, self.done = log, False
+
+    def progress(self, done, total):
+        """Some rounds are trained; the survey tells of buckets, which are fewer."""
+        if total == 24 and done >= 6 and not self.done:
+            pid = re.search(r"worker 2 of 2, process (\d+)", self.log.read_text())[1]
+            os.kill(int(pid), signal.SIGKILL)
+            self.done = True
+
+
+@pytest.mark.ray
+def test_two_workers_reach_what_one_process_reaches(ray, store, tmp_path):
+    one = train_store(store.directory, tmp_path / "one", OPTIONS, 10**9).model
+    saved = train_by_workers(store.directory, tmp_path / "two", OPTIONS, 10**9, 2)
+    assert accuracy(saved.model, store) == pytest.approx(accuracy(one, store), abs=0.03)
+    log = (tmp_path / "two.log").read_text()
+    assert "2 workers begin at round 0 of 24" in log
+    assert "all 24 rounds are trained" in log
+    assert "lost" not in log
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two", "two.log"]
+    assert load(tmp_path / "two").about["scores"] == saved.about["scores"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_the_log_says_so(ray, store, tmp_path):
+    log = tmp_path / "model.log"
+    kill = Kill(log)
+    place = (tmp_path / "state").as_uri()
+    saved = train_by_workers(
+        store.directory, tmp_path / "model", OPTIONS, 10**9, 2,
+        checkpoints=place, watcher=kill, saved=0,
+    )  # fmt: skip
+    assert kill.done
+    text = log.read_text()
+    lost = int(re.search(r"a worker or a machine was lost after round (\d+)", text)[1])
+    again = int(re.findall(r"workers begin at round (\d+)", text)[-1])
+    assert again >= lost - 2  # the turn that was under way
+    assert "all 24 rounds are trained" in text
+    assert accuracy(saved.model, store) > 0.5
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_damaged_store_is_told_and_not_tried_again(ray, store, tmp_path):
+    found = survey(store, 0.1, 0)
+    damaged = tmp_path / "store"
+    shutil.copytree(store.directory, damaged)
+    with (damaged / "parts/0001.features.npy").open("r+b") as file:
+        file.seek(200)
+        file.write(b"damage")
+    with pytest.raises(StoreError, match=r"features\.npy was damaged"):
+        train_by_workers(damaged, tmp_path / "model", OPTIONS, 10**9, 2, found=found)
+    assert (tmp_path / "model.log").read_text().count("damaged") <= 2
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.ray
+def test_the_commands_of_the_page_run(ray, command, tmp_path, monkeypatch):
+    page = (ROOT / "docs/scale.md").read_text()
+    blocks = re.findall(r"```(?:console|bash)\n(.*?)```", page, flags=re.S)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "linkdist"
+        if "rows/" in arguments:
+            (tmp_path / "rows").mkdir()
+            table = pyarrow.csv.read_csv("examples/papers/nodes.csv")
+            pyarrow.parquet.write_table(table, "rows/a.parquet")
+        code, _, said = command(*arguments)
+        assert code == 0, f"{line}\n{said}"
+
+
+def test_more_workers_than_buckets_are_told(store, tmp_path):
+    with pytest.raises(OptionError, match="1 to 6 workers"):
+        train_by_workers(store.directory, tmp_path / "model", OPTIONS, 10**9, 7)
+
+
+def test_workers_and_a_gpu_are_told(store, tmp_path):
+    options = Options(method="colinkdist", device="cuda")
+    with pytest.raises(OptionError, match="on the CPU"):
+        train_by_workers(store.directory, tmp_path / "model", options, 10**9, 2)
+
+
+@pytest.mark.parametrize("option", ["--memory", "--workers", "--address", "--checkpoints"])
+def test_what_is_for_stores_alone_is_told(option, command):
+    code, _, said = command("train", "digits", option, "2")
+    assert code == 2
+    assert f"for training on a --store; found {option}." in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--address", "auto"], "for --workers; say how many."),
+        (["--checkpoints", "state"], "for --workers; say how many."),
+        (["--setting", "inductive", "--strict", "--id", "x"], "Found --id, --strict, --setting."),
+        (["digits"], "Found a named graph."),
+    ],
+)
+def test_what_a_store_does_not_take_is_told(given, told, store, command, tmp_path):
+    code, _, said = command("train", "--store", store.directory, "--out", tmp_path / "m", *given)
+    assert code == 2
+    assert told in " ".join(said.split())

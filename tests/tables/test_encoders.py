@@ -1,0 +1,458 @@
+"""Oracles: scikit-learn's scaler, one-hot encoder and tf-idf; examples worked by hand."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
+from linkdist.tables import encoders as module
+from linkdist.tables.encoders import Categorical, Encoders, Numeric, Text, Vector, make_encoders
+from linkdist.tables.schema import KINDS, guess, text_of
+from linkdist.tables.validation import Problems
+
+NAN, INF = float("nan"), float("inf")
+
+
+def settled(encoder, *batches):
+    for batch in batches:
+        encoder.see(batch)
+    encoder.settle()
+    return encoder
+
+
+def dense(features):
+    return features.toarray() if sparse.issparse(features) else features
+
+
+# Numeric ------------------------------------------------------------------------------------------
+
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
+@given(st.lists(st.lists(numbers, max_size=8), min_size=1, max_size=5).filter(any))
+def test_numbers_are_standardised_as_scikit_learn_does_whatever_the_batches(batches):
+    encoder = settled(Numeric("x"), *(pa.array(batch, pa.float64()) for batch in batches))
+    x = np.concatenate(batches)[:, None]
+    oracle = StandardScaler().fit(x)
+    size = np.abs(x).max()
+    np.testing.assert_allclose(encoder.mean, oracle.mean_[0], atol=1e-12 * size)
+    np.testing.assert_allclose(encoder.deviation, x.std(), rtol=1e-6, atol=1e-12 * size)
+    if x.std() > 1e-9 * size:
+        found = encoder.encode(pa.array(x[:, 0]))
+        np.testing.assert_allclose(found, oracle.transform(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_small_deviation_far_from_0_is_not_lost():
+    x = 1e9 + np.tile([0.0, 1.0], 50_000)
+    encoder = settled(Numeric("x"), *(pa.array(part) for part in np.split(x, 10)))
+    assert encoder.mean == 1e9 + 0.5
+    assert encoder.deviation == 0.5
+
+
+@pytest.mark.parametrize("value", [0.1, -3.7e38 / 2, 5e-324, 1 / 3])
+def test_a_constant_encodes_to_0(value):
+    encoder = settled(Numeric("x"), *[pa.array([value] * 7)] * 3)
+    assert encoder.deviation == 0
+    assert encoder.encode(pa.array([value, None, value + 1])).tolist() == [[0], [0], [0]]
+
+
+def test_a_missing_number_is_the_mean():
+    encoder = settled(Numeric("x"), pa.array([1.0, None, NAN, 3.0]))
+    assert (encoder.mean, encoder.deviation) == (2, 1)
+    assert encoder.encode(pa.array([None, NAN, 3.0])).tolist() == [[0], [0], [1]]
+    empty = settled(Numeric("x"), pa.nulls(3))
+    assert empty.encode(pa.array([None, 5.0])).tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "mean"),
+    [
+        (pa.array([True, False]), 0.5),
+        (pa.array([1, 2], pa.uint8()), 1.5),
+        (pa.array([2**62, 2**62 + 2]), float(2**62)),
+        (pa.array([1, 2], pa.float16()), 1.5),
+        (pa.array([Decimal("1.5"), Decimal("2.5")]), 2.0),
+        (pa.array([date(1970, 1, 2), None]), 86400.0),
+        (pa.array([date(1970, 1, 2)], pa.date64()), 86400.0),
+        (pa.array([datetime(1970, 1, 2)], pa.timestamp("us")), 86400.0),
+        (pa.array([datetime(1970, 1, 2)], pa.timestamp("ns", "UTC")), 86400.0),
+        (pa.array([60_000], pa.time32("ms")), 60.0),
+        (pa.array([5], pa.duration("s")), 5.0),
+        (pa.array([1, 3]).dictionary_encode(), 2.0),
+        (pa.array([" 1 ", "", "NA", "2.5e0", "null"]), 1.75),
+        (pa.array(["1", "3"], pa.string_view()), 2.0),
+    ],
+)
+def test_what_counts_as_a_number(column, mean):
+    assert settled(Numeric("x"), column).mean == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ([1.0, INF, -INF], "column 'x' must hold finite numbers; row 2 has inf, row 3 has -inf."),
+        ([1.0, 1e39], "column 'x' must hold finite numbers; row 2 has 1e+39."),
+        (["1", "old", "2_0"], "column 'x' must hold numbers; row 2 has 'old', row 3 has '2_0'."),
+        (["inf"], "column 'x' must hold finite numbers; row 1 has 'inf'."),
+        ([None, [1.0]], "column 'x' must hold numbers; row 2 has [1.0]."),
+        ([b"\xff"], r"column 'x' must hold numbers; row 1 has b'\xff'."),
+    ],
+)
+def test_what_is_no_number_is_told_with_row_and_value(column, told):
+    for method in (Numeric("x").see, Numeric("x").encode):
+        with pytest.raises(TableError) as caught:
+            method(pa.array(column))
+        assert str(caught.value) == told
+
+
+def test_a_number_far_outside_is_cut_and_stays_finite():
+    encoder = settled(Numeric("x"), pa.array([0.0, 1e-30]))
+    assert encoder.encode(pa.array([1e38, -1e38])).tolist() == [[1e6], [-1e6]]
+
+
+# Categorical --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(min_size=1, max_size=2), min_size=1, max_size=30))
+def test_categories_are_one_hot_as_in_scikit_learn(values):
+    encoder = settled(Categorical("c"), pa.array(values[::2]), pa.array(values[1::2], pa.string()))
+    assert sorted(encoder.categories) == sorted(set(values))
+    counts = [values.count(category) for category in encoder.categories]
+    assert counts == sorted(counts, reverse=True)
+    oracle = OneHotEncoder(categories=[list(encoder.categories)], sparse_output=False)
+    expected = oracle.fit_transform([[value] for value in values])
+    assert encoder.encode(pa.array(values)).toarray().tolist() == expected.tolist()
+
+
+def test_frequent_categories_come_first_ties_by_name_up_to_a_cap(monkeypatch):
+    monkeypatch.setattr(module, "CATEGORIES", 3)
+    encoder = settled(Categorical("c"), pa.array(list("dcbbaad")), pa.array(["e"]))
+    assert encoder.categories == ("a", "b", "d")
+    assert encoder.encode(pa.array(["e", "d", None, "new"])).toarray().tolist() == [
+        *([0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0])
+    ]
+
+
+def test_counting_forgets_the_rare(monkeypatch):
+    monkeypatch.setattr(module, "COUNTED", 10)
+    encoder = Categorical("c")
+    for start in range(0, 100, 5):
+        encoder.see(pa.array(["often", "often", *map(str, range(start, start + 5))]))
+        assert len(encoder._counts) <= 10
+    encoder.settle()
+    assert encoder.categories[0] == "often"
+
+
+def test_categories_of_other_types_go_by_their_text():
+    encoder = settled(Categorical("c"), pa.array([1, 1, 2]))
+    assert encoder.categories == ("1", "2")
+    assert encoder.encode(pa.array(["2", "1"])).toarray().tolist() == [[0, 1], [1, 0]]
+    assert encoder.encode(pa.array([2.0, NAN])).toarray().tolist() == [[0, 1], [0, 0]]
+
+
+def test_lists_are_no_categories():
+    with pytest.raises(TableError, match=r"'c' must hold one value a row; row 1 has \[1\]\."):
+        Categorical("c").see(pa.array([[1], None]))
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(st.sampled_from("aäbB .1ß"), max_size=12), min_size=1, max_size=12))
+def test_text_is_weighted_as_in_scikit_learn(texts):
+    encoder = settled(Text("t"), pa.array(texts[:3]), pa.array(texts[3:], pa.string()))
+    counts = np.zeros((len(texts), 4096))
+    for row, text in enumerate(texts):
+        for word in "".join(c if c.isalnum() else " " for c in text.lower()).split():
+            counts[row, zlib.crc32(word.encode()) % 4096] += 1
+    expected = TfidfTransformer().fit_transform(sparse.csr_matrix(counts)).toarray()
+    np.testing.assert_allclose(encoder.encode(pa.array(texts)).toarray(), expected, atol=1e-6)
+
+
+def test_a_words_column_is_the_same_everywhere():
+    found = settled(Text("t"), pa.array(["Knoten"])).encode(pa.array(["knoten"]))
+    assert found.indices.tolist() == [zlib.crc32(b"knoten") % 4096]
+    assert zlib.crc32(b"123456789") == 0xCBF43926  # the algorithm's published check value
+
+
+def test_missing_and_empty_text_encodes_to_zeros():
+    found = settled(Text("t"), pa.array(["a"])).encode(pa.array([None, "", " ?! ", "unseen"]))
+    np.testing.assert_allclose(found.multiply(found).sum(axis=1).ravel(), [[0, 0, 0, 1]])
+
+
+# Vector -------------------------------------------------------------------------------------------
+
+kinds_of_lists = pytest.mark.parametrize(
+    "kind",
+    [
+        *(pa.list_(pa.float64()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2)),
+        *(pa.list_(pa.int16()), pa.list_(pa.int64(), 2), pa.list_(pa.decimal128(5, 1))),
+    ],
+)
+
+
+@kinds_of_lists
+def test_vectors_are_standardised_as_scikit_learn_does(kind):
+    rows = [[1, 5], [2, 5], None, [6, 5]]
+    column = pa.array(rows, kind)
+    encoder = settled(Vector("v"), column.slice(0, 1), column.slice(1))
+    expected = StandardScaler().fit_transform([row for row in rows if row])
+    found = encoder.encode(column)
+    np.testing.assert_allclose(found[[0, 1, 3]], expected, rtol=1e-6)
+    assert found[2].tolist() == [0, 0]
+    assert encoder.encode(column.slice(2)).tolist() == found[2:].tolist()
+
+
+def test_a_vector_that_does_not_fit_is_told_with_row_and_value():
+    encoder = settled(Vector("v"), pa.array([[1.0, 2.0], []]))
+    column = pa.array([[1.0], [1.0, INF], [NAN, 1.0], [None, 0.0], [1.0, 2.0, 3.0], None, []])
+    with pytest.raises(TableError) as caught:
+        encoder.encode(column, first_row=11)
+    assert str(caught.value) == (
+        "column 'v' must hold vectors of length 2; row 11 has [1.0], row 15 has [1.0, 2.0, 3.0]. "
+        "column 'v' must hold vectors of finite numbers; row 12 has inf, row 13 has nan, "
+        "row 14 has nan."
+    )
+
+
+@pytest.mark.parametrize("column", [["[1, 2]"], [1.0], [["a"]], [{"a": 1}]])
+def test_what_is_no_vector_is_told(column):
+    with pytest.raises(TableError, match=r"'v' must hold lists of numbers .* row 1 has"):
+        Vector("v").see(pa.array(column))
+
+
+def test_a_column_without_vectors_gives_no_features():
+    encoder = settled(Vector("v"), pa.nulls(2), pa.array([[], None], pa.list_(pa.int8())))
+    assert encoder.width == 0
+    assert encoder.encode(pa.array([[1, 2], None])).shape == (2, 0)
+    assert encoder.width == 0
+
+
+# Encoders -----------------------------------------------------------------------------------------
+
+BATCH = pa.record_batch(
+    {
+        "age": [30, None, 50],
+        "field": ["math", "art", "math"],
+        "title": ["On graphs", "", None],
+        "place": [[0.0, 1.0], [2.0, 3.0], None],
+    }
+)
+KINDS_OF = {"age": "numeric", "field": "categorical", "title": "text", "place": "vector"}
+
+
+def test_columns_stand_side_by_side_in_order():
+    encoders = settled(make_encoders(KINDS_OF), BATCH)
+    assert encoders.names == ("age", "field", "title", "place")
+    assert encoders.d == 1 + 2 + 4096 + 2
+    found = encoders.encode(BATCH)
+    assert isinstance(found, sparse.csr_matrix)
+    assert found.dtype == np.float32
+    each = [dense(column.encode(BATCH[column.name])) for column in encoders.columns]
+    assert found.toarray().tolist() == np.concatenate(each, axis=1).tolist()
+    turned = BATCH.select(["place", "title", "age", "field"])
+    assert encoders.encode(turned).toarray().tolist() == found.toarray().tolist()
+
+
+def test_numbers_and_vectors_alone_stay_dense():
+    found = settled(make_encoders({"place": "vector", "age": "numeric"}), BATCH).encode(BATCH)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float32
+    assert found.tolist() == [[-1, -1, -1], [1, 1, 0], [0, 0, 1]]
+
+
+def test_every_problem_is_in_one_message():
+    encoders = settled(make_encoders(KINDS_OF), BATCH)
+    batch = pa.record_batch({"Age": [1, 2], "field": [["a"], None], "place": [[1.0], [INF, 0.0]]})
+    with pytest.raises(TableError) as caught:
+        encoders.encode(batch, first_row=7)
+    assert str(caught.value) == (
+        "unknown column 'age' (near: Age), 'title'; known are Age, field, place. "
+        "column 'field' must hold one value a row; row 7 has ['a']. "
+        "column 'place' must hold vectors of length 2; row 7 has [1.0]. "
+        "column 'place' must hold vectors of finite numbers; row 8 has inf."
+    )
+
+
+def test_problems_of_many_batches_are_counted_and_some_shown():
+    problems, encoder = Problems(), Numeric("x")
+    for first_row in (1, 4, 7):
+        encoder.see(pa.array(["a" * 100, "1", "b"]), first_row, problems)
+    with pytest.raises(TableError) as caught:
+        problems.check("nodes.csv")
+    long = f"'{'a' * 56}..."
+    assert str(caught.value) == (
+        f"nodes.csv: column 'x' must hold numbers; row 1 has {long}, row 3 has 'b', "
+        f"row 4 has {long}, row 6 has 'b', row 7 has {long}, 6 such in all."
+    )
+
+
+def test_state_goes_through_json_and_back():
+    encoders = settled(make_encoders(KINDS_OF), BATCH)
+    back = Encoders.from_state(json.loads(json.dumps(encoders.state())))
+    assert back.state() == encoders.state()
+    assert (back.encode(BATCH) != encoders.encode(BATCH)).nnz == 0
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(None, 1, "numeric", {"kind": "numeric"}, [None], ["numeric"], [[]]),
+        [{"kind": "pickle", "name": "x"}],
+        [{"kind": [], "name": "x"}],
+        [{"kind": "numeric", "name": "x", "mean": 0.0}],
+        [{"kind": "numeric", "name": "x", "mean": "a", "deviation": 1.0}],
+        [{"kind": "numeric", "name": "x", "mean": NAN, "deviation": 1.0}],
+        [{"kind": "numeric", "name": "x", "mean": 0.0, "deviation": -1.0}],
+        [{"kind": "numeric", "name": "x", "mean": [1], "deviation": [1]}],
+        [{"kind": "numeric", "name": 3, "mean": 0.0, "deviation": 1.0}],
+        [{"kind": "numeric", "name": "x", "mean": 0.0, "deviation": 1.0}] * 2,
+        [{"kind": "vector", "name": "x", "mean": [0.0], "deviation": [1.0, 2.0]}],
+        [{"kind": "vector", "name": "x", "mean": 0.0, "deviation": 1.0}],
+        [{"kind": "categorical", "name": "x", "categories": ["a", "a"]}],
+        [{"kind": "categorical", "name": "x", "categories": ["a", None]}],
+        [{"kind": "categorical", "name": "x", "categories": [1]}],
+        [{"kind": "categorical", "name": "x", "categories": ["\ud800"]}],
+        [{"kind": "text", "name": "x", "rows": 1, "frequencies": []}],
+        [{"kind": "text", "name": "x", "rows": 1, "frequencies": [2]}],
+        [{"kind": "text", "name": "x", "rows": 1, "frequencies": [0.5]}],
+        [{"kind": "text", "name": "x", "rows": "1", "frequencies": [1]}],
+    ],
+)
+def test_a_state_that_is_none_is_refused(state):
+    with pytest.raises(ModelError, match="the state of the columns is damaged"):
+        Encoders.from_state(state)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+states = st.fixed_dictionaries(
+    {"kind": st.sampled_from(KINDS), "name": st.text(max_size=3) | json_values},
+    optional=dict.fromkeys(("mean", "deviation", "categories", "rows", "frequencies"), json_values),
+)
+
+
+@given(st.lists(states, max_size=2))
+def test_any_json_is_a_state_or_a_model_error(state):
+    try:
+        encoders = Encoders.from_state(state)
+    except ModelError:
+        return
+    batch = pa.record_batch(dict.fromkeys(encoders.names, pa.nulls(2)))
+    assert encoders.encode(batch).shape[1] == encoders.d
+
+
+# Guesses ------------------------------------------------------------------------------------------
+
+
+def test_guesses():
+    rows = 60
+    table = pa.table(
+        {
+            "id": range(rows),
+            "age": pa.array(range(rows), pa.int8()),
+            "born": [date(2000, 1, 1)] * rows,
+            "field": ["math", "art"] * 30,
+            "shelf": pa.array(["a", "b"] * 30).dictionary_encode(),
+            "title": [f"title {i}" for i in range(rows)],
+            "name": [f"name {i % 51}" for i in range(rows)],
+            "place": [[1.0, 2.0]] * rows,
+            "words": [["a"]] * rows,
+            "raw": [b"1"] * rows,
+            "none": pa.nulls(rows),
+            "blank": [""] * rows,
+        }
+    )
+    found = guess(table.schema, table, ["id"])
+    assert {name: one.kind for name, one in found.items()} == {
+        "age": "numeric",
+        "born": "numeric",
+        "field": "categorical",
+        "shelf": "categorical",
+        "title": "text",
+        "name": "text",
+        "place": "vector",
+        "words": None,
+        "raw": None,
+        "none": None,
+        "blank": None,
+    }
+    assert found["field"].why == "2 different values in 60 rows"
+    assert found["raw"].why == "holds binary, which is no feature"
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(OptionError, match=r"unknown kind of column 'number' .*known are numeric"):
+        make_encoders({"a": "number", "b": "text"})
+
+
+def test_ids_are_compared_as_text():
+    assert text_of(pa.array([7, None])).to_pylist() == ["7", None]
+    assert text_of(pa.array([7.0, NAN, 0.5])).to_pylist() == ["7", None, "0.5"]
+    assert text_of(pa.array([b"ab", b"\xff"])).to_pylist() == ["ab", "\\xff"]
+    assert text_of(pa.array(["x", ""]).dictionary_encode()).to_pylist() == ["x", None]
+
+
+# Any column ---------------------------------------------------------------------------------------
+
+wide = st.floats(width=64) | st.sampled_from([1e308, -1e308, 1e-308, 5e-324, 3.4e38, 2.0**53 + 2])
+columns = st.one_of(
+    *(
+        st.lists(st.none() | values, max_size=6).map(lambda rows, kind=kind: pa.array(rows, kind))
+        for values, kind in [
+            (wide, pa.float64()),
+            (st.integers(-(2**63), 2**63 - 1), pa.int64()),
+            (st.integers(0, 2**64 - 1), pa.uint64()),
+            (st.booleans(), pa.bool_()),
+            (st.text(max_size=5) | st.sampled_from(["1", "-inf", "nan", "1e999"]), pa.string()),
+            (st.text(max_size=5), pa.large_string()),
+            (st.binary(max_size=3), pa.binary()),
+            (st.integers(-(2**31), 2**31 - 1), pa.date32()),
+            (st.integers(-(2**63), 2**63 - 1), pa.timestamp("ns")),
+            (st.integers(-(2**63), 2**63 - 1), pa.timestamp("s", "Europe/Nowhere")),
+            (st.integers(-(2**63), 2**63 - 1), pa.duration("us")),
+            (st.decimals(-999, 999, places=2), pa.decimal128(5, 2)),
+            (st.lists(st.none() | wide, max_size=3), pa.list_(pa.float64())),
+            (st.lists(wide, min_size=2, max_size=2), pa.list_(pa.float64(), 2)),
+            (st.lists(st.integers(0, 9), max_size=2), pa.large_list(pa.int8())),
+            (st.lists(st.text(max_size=2), max_size=2), pa.list_(pa.string())),
+            (st.fixed_dictionaries({"a": st.integers(0, 9)}), pa.struct([("a", pa.int8())])),
+        ]
+    ),
+    st.integers(0, 4).map(pa.nulls),
+)
+
+
+@settings(max_examples=300)
+@given(columns, columns, st.sampled_from(KINDS))
+def test_any_column_of_any_kind_works_or_is_told_of(first, second, kind):
+    encoders = make_encoders({"x": kind})
+    guess(pa.schema([("x", first.type)]), pa.table({"x": first}), [])
+    for column in (first, second, first.slice(1)):
+        batch = pa.record_batch({"x": column})
+        try:
+            encoders.see(batch)
+            encoders.settle()
+            features = encoders.encode(batch)
+        except LinkDistError:
+            continue
+        assert features.shape == (len(column), encoders.d)
+        assert features.dtype == np.float32
+        assert np.isfinite(dense(features)).all()
+        back = Encoders.from_state(json.loads(json.dumps(encoders.state())))
+        assert dense(back.encode(batch)).tolist() == dense(features).tolist()

@@ -1,0 +1,302 @@
+"""Oracles: Wilson's closed form, a sign test by binomial sums, sentences read, references."""
+
+from __future__ import annotations
+
+import json
+from math import comb
+
+import numpy as np
+import pytest
+
+from linkdist import Graph
+from linkdist.data.splits import Split, semi_supervised
+from linkdist.training.panel.baselines import LARGEST
+from linkdist.training.panel.estimates import (
+    FEW_LABELS,
+    Z,
+    compare,
+    estimate,
+    hits_of,
+    interval,
+    limits,
+)
+from linkdist.training.panel.faculty import Judgement
+from linkdist.training.panel.fitting import FEWEST_VISITS, renumbered, within
+from linkdist.training.panel.replicas import folded, held, validated
+
+NONE = np.array([], dtype=np.int64)
+
+
+@pytest.mark.parametrize("n", [1, 7, 50, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.93, 1.0])
+def test_an_interval_ends_where_the_share_is_z_errors_away(share, n):
+    """Wilson's: (share - p)² = z² p (1 - p) / n, a quadratic equation of p."""
+    expected = np.roots([1 + Z**2 / n, -(2 * share + Z**2 / n), share**2]).real
+    low, high = interval(share, n)
+    assert [low, high] == pytest.approx(np.sort(expected), abs=1e-6)
+    assert 0 <= low < high <= 1
+    assert low - 1e-12 <= share <= high + 1e-12
+
+
+def test_more_judges_make_an_interval_narrower():
+    widths = [np.ptp(interval(0.8, n)) for n in (10, 100, 1000)]
+    assert widths == sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize("n", [5, 12, 30, 60])
+def test_compare_is_a_sign_test(n):
+    """Against sums of binomials, but for shares so near 10 % that the normal form may differ."""
+    for won in range(n + 1):
+        ends = sum(comb(n, k) for k in range(min(won, n - won) + 1)) / 2**n
+        chance = min(1.0, 2 * ends)
+        ours, theirs = np.arange(n) < won, np.arange(n) >= won
+        # Nodes on which both agree do not count.
+        ours, theirs = np.r_[ours, [True] * 9, [False]], np.r_[theirs, [True] * 9, [False]]
+        if chance < 0.08:
+            assert compare(ours, theirs) == np.sign(2 * won - n)
+        if chance > 0.12:
+            assert compare(ours, theirs) == 0
+        assert compare(ours, theirs) == -compare(theirs, ours)
+
+
+def test_nothing_can_be_told_where_both_always_agree():
+    assert compare(np.ones(50, dtype=bool), np.ones(50, dtype=bool)) == 0
+
+
+def right_for(share, N=200, C=2, shift=0):
+    """Predictions that are right for a share of the judges, begun somewhere."""
+    right = np.roll(np.arange(N) < share * N, shift)
+    labels = np.arange(N) % C
+    said = np.where(right, labels, (labels + 1) % C)
+    return Judgement(np.log(np.where(np.eye(C)[said] > 0, 0.9, 0.1)), labels)
+
+
+def judged(features, links, **others):
+    names = {
+        "plain": "logistic regression on features",
+        "hops": "logistic regression on 1-hop averages",
+    }
+    found = {"features": features, "links": links}
+    return found | {names.get(name, name): heard for name, heard in others.items()}
+
+
+def estimates_of(new, known=None, kind="new row", judges=200):
+    both = {kind: new} | ({"known row": known} if known else {})
+    return estimate(both, {"a": 0.75, "b": 0.25}, ["a warning"], judges)
+
+
+def test_scores_are_shares_of_hits_with_their_intervals():
+    found = estimates_of(
+        judged(right_for(0.8), right_for(0.9), plain=right_for(0.7), hops=right_for(0.75)),
+        {"features": right_for(0.85), "links": right_for(0.95)},
+    )
+    assert (found.judges, found.by) == (200, "folds")
+    assert [score.accuracy for score in found.new_rows] == [0.8, 0.9]
+    assert [score.links for score in found.new_rows] == [False, True]
+    assert [score.accuracy for score in found.known_rows] == [0.85, 0.95]
+    assert [score.accuracy for score in found.baselines] == [0.75, 0.7]
+    assert [score.links for score in found.baselines] == [True, False]
+    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 160)
+    assert found.warnings == ["a warning"]
+    assert found.teachers == {"a": 0.75, "b": 0.25}
+
+
+def test_intervals_rest_on_different_judges():
+    """Two replicas that share their judges know no more than one."""
+    twice = judged(right_for(0.8), right_for(0.9))
+    found = estimates_of(twice, kind="validation", judges=100)
+    assert found.by == "validation nodes"
+    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 100)
+
+
+def test_without_judges_there_is_no_estimate():
+    assert estimate({}, {}, [], 0) is None
+
+
+def test_estimates_become_plain_json():
+    found = estimates_of(judged(right_for(2 / 3, 300), right_for(2 / 3, 300))).as_json()
+    assert json.loads(json.dumps(found)) == found
+    assert found["new_rows"][0]["accuracy"] == 0.666667
+
+
+def test_a_better_baseline_is_named_as_what_to_use_instead():
+    found = estimates_of(judged(right_for(0.7), right_for(0.72), plain=right_for(0.85)))
+    said = " ".join(found.verdict)
+    assert "logistic regression on features is better than this model, by 15.0 points" in said
+    assert "use it instead" in said
+    assert "Links do not pay in training" in said
+
+
+def test_a_better_baseline_with_links_is_compared_with_the_model_with_links():
+    found = estimates_of(judged(right_for(0.9), right_for(0.7), hops=right_for(0.85)))
+    said = " ".join(found.verdict)
+    assert "With links, logistic regression on 1-hop averages is better" in said
+    assert "Links do not pay at prediction time" in said
+
+
+def test_a_model_that_wins_is_said_to_beat_every_baseline():
+    found = estimates_of(
+        judged(right_for(0.9), right_for(0.97), plain=right_for(0.7), hops=right_for(0.8))
+    )
+    said = " ".join(found.verdict)
+    assert "Links pay in training: from features this model is right for 90.0 % of new" in said
+    assert "Links pay at prediction time, too: 97.0 % with links" in said
+    assert "From features, it beats every baseline; the best of them is logistic regression" in said
+    assert "With links, it beats every baseline" in said
+    assert "instead" not in said
+
+
+def test_what_chance_may_have_done_is_called_so():
+    """A baseline that is ahead, on other nodes, by fewer than can be told."""
+    ours, theirs = right_for(0.80), right_for(0.82, shift=40)
+    found = estimates_of(judged(ours, ours, plain=theirs))
+    said = " ".join(found.verdict)
+    assert "These labels cannot show whether links pay in training" in said
+    assert "make no difference that these labels can show" in said
+    assert (
+        "logistic regression on features is ahead of this model by 2.0 points, which so few" in said
+    )
+    assert "instead" not in said
+
+
+def test_a_model_that_is_as_good_is_called_level():
+    found = estimates_of(judged(right_for(0.8), right_for(0.8), plain=right_for(0.8)))
+    assert "From features, it is level with the best baseline" in " ".join(found.verdict)
+
+
+def test_the_largest_class_may_be_better_but_says_nothing_of_links():
+    new = judged(right_for(0.5), right_for(0.5)) | {LARGEST: right_for(0.9)}
+    said = estimates_of(new).verdict
+    assert any("largest class is better than this model" in sentence for sentence in said)
+    assert not any("pay in training" in sentence for sentence in said)
+
+
+def test_hits_are_nodes_of_the_right_class():
+    log_p = np.log([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
+    assert hits_of(Judgement(log_p, np.array([0, 0, 0]))).tolist() == [True, False, True]
+
+
+def graph_of(labels, links, n=None, classes=None):
+    labels = np.array([*labels, *[-1] * ((n or len(labels)) - len(labels))])
+    return Graph.build(np.eye(len(labels)), links, labels, classes)
+
+
+def test_enough_of_everything_is_not_warned_of():
+    graph = graph_of([0, 1] * 8, [(i, i + 1) for i in range(15)])
+    assert limits(graph, np.arange(16)) == []
+
+
+@pytest.mark.parametrize(("size", "warned"), [(FEW_LABELS - 1, True), (FEW_LABELS, False)])
+def test_few_labels_are_warned_of(size, warned):
+    graph = graph_of([0, 1] * 8, [(i, i + 1) for i in range(15)])
+    said = limits(graph, np.arange(size))
+    assert any(f"only {size} labelled rows" in sentence for sentence in said) == warned
+
+
+def test_classes_of_no_label_and_of_one_are_warned_of():
+    links = [(i, i + 1) for i in range(12)]
+    graph = graph_of([0] * 6 + [1] * 5 + [2] + [0], links, classes=("a", "b", "c", "d"))
+    said = limits(graph, np.arange(13))
+    assert [sentence.split(":")[0] for sentence in said] == [
+        "No row is labelled 'd'",
+        "One row alone is labelled 'c'",
+    ]
+
+
+def test_many_classes_of_one_label_are_counted():
+    links = [(i, i + 1) for i in range(12)]
+    (said,) = limits(graph_of(range(13), links), np.arange(13))
+    assert "'0', '1', '2', '3', '4' and 8 more" in said
+
+
+@pytest.mark.parametrize("links", [[], [(3, 3)]])
+def test_a_graph_without_links_is_warned_of(links):
+    (said,) = limits(graph_of([0, 1] * 8, links), np.arange(16))
+    assert "There are no links" in said
+
+
+def test_links_that_touch_no_label_are_warned_of():
+    graph = graph_of([0, 1] * 8, [(16, 17), (17, 18)], n=20)
+    (said,) = limits(graph, np.arange(16))
+    assert "No link touches a labelled row" in said
+
+
+def test_labels_in_one_component_are_warned_of_where_others_are_large():
+    inside = [(i, i + 1) for i in range(15)]
+    far = [(i, i + 1) for i in range(16, 39)]
+    (said,) = limits(graph_of([0, 1] * 8, inside + far, n=40), np.arange(16))
+    assert "in one component" in said
+    assert "24 linked rows" in said
+    assert limits(graph_of([0, 1] * 8, [*inside, *far, (0, 39)], n=40), np.arange(16)) == []
+
+
+@pytest.fixture
+def folds(wordy):
+    split = semi_supervised(wordy, 0, per_class=10, validation=0, test=30)
+    return folded(wordy, Split(split.train, NONE, NONE), "transductive", [0, 1])
+
+
+def check_references(replicas):
+    """Places that are named are there, teach nobody's judge, and are judged by others."""
+    for place, replica in enumerate(replicas):
+        taught = replicas[replica.taught_by]
+        assert taught.taught_by == replica.taught_by
+        assert not np.isin(replica.judges, taught.view.train).any()
+        if replica.kind == "kept":
+            assert taught.kind == "kept"
+            assert taught.view.labels.tolist() == replica.view.labels.tolist()
+        for other in replica.trusts:
+            assert len(replicas[other].judges)
+            assert place != other or replica.kind == "kept"
+
+
+def test_all_folds_stay_where_there_is_time(folds):
+    replicas, cycles = within(1e6, 0.1, folds, (30, 60))
+    assert [replica.kind for replica in replicas] == [replica.kind for replica in folds]
+    assert tuple(cycles) == (30,)
+    check_references(replicas)
+
+
+def test_the_schedule_is_shortened_first(folds):
+    visit, visits = 0.1, 12
+    replicas, cycles = within(1.001 * visit * visits * len(folds), visit, folds, (30, 60))
+    assert len(replicas) == len(folds)
+    assert tuple(cycles) == (visits,)
+
+
+def test_then_rows_of_the_table_go_without_a_score(folds):
+    visit = 0.1
+    fewer = [replica for replica in folds if replica.kind != "known row"]
+    seconds = 1.001 * visit * FEWEST_VISITS * len(fewer)
+    replicas, cycles = within(seconds, visit, folds, (30, 60))
+    assert [replica.kind for replica in replicas] == ["new row"] * 5 + ["kept"] * 2
+    assert tuple(cycles) == (FEWEST_VISITS,)
+    check_references(replicas)
+
+
+@pytest.mark.parametrize("visits", [0, 1, 3])
+def test_at_last_all_folds_are_left_out(folds, visits):
+    replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, folds, (30, 60))
+    assert [replica.kind for replica in replicas] == ["kept"] * 2
+    assert tuple(cycles) == (max(1, visits),)
+    assert all(replica.trusts == () for replica in replicas)
+    check_references(replicas)
+
+
+@pytest.mark.parametrize("visits", [2, 50, 90])
+def test_validated_replicas_all_stay_and_train_as_long_as_they_may(wordy, visits):
+    splits = [semi_supervised(wordy, seed, 4, 15, 20) for seed in (0, 1)]
+    given = validated(wordy, splits, "inductive", [0, 1])
+    replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, given, (30, 60))
+    assert len(replicas) == 2
+    assert [replica.trusts for replica in replicas] == [(0,), (1,)]
+    assert tuple(cycles) == ((30, 60) if visits >= 90 else (min(visits, 30),))
+    check_references(replicas)
+
+
+def test_replicas_that_hold_labels_out_keep_their_references(wordy):
+    split = Split(np.arange(80), NONE, NONE)
+    given = held(wordy, split, "transductive", [0, 1])
+    found = renumbered(given)
+    assert [replica.trusts for replica in found] == [(0,), (1,)]
+    check_references(found)
