@@ -142,7 +142,7 @@ def test_the_fast_step_is_the_plain_one(kind, replicas, method):
 
 @pytest.mark.parametrize(("kind", "replicas", "method"), CASES)
 def test_without_numba_it_is_the_same(monkeypatch, kind, replicas, method):
-    for module in ("blocks", "inputs", "objective"):
+    for module in ("kernels.blocks", "nn.inputs", "kernels.objective"):
         monkeypatch.setattr(f"linkdist.{module}.HAS_NUMBA", False)
     compare(kind, replicas, method, torch.device("cpu"))
 
