@@ -1,56 +1,93 @@
-"""The pages under docs/ say what is so: commands and examples run, what they link is there."""
+"""README and the pages under docs/ are true: their commands run and print what they show."""
 
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-PROGRAM = "from linkdist.cli.main import main; main()"
+from tests.pages import ROOT, Trained, differences, run, same, steps
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_HERE = {
+    "pip install .": "it would change the environment that the tests run in",
+    "make test": "this is it",
+    "make demo": "tested below with the command of the Makefile",
+}
 
 
-def blocks(page, language):
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.S)
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    return Trained(tmp_path_factory.mktemp("trained"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_it_links_is_there(page):
+def test_links_lead_somewhere(page):
     linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
     assert [name for name in linked if not (page.parent / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_its_examples_run(page, tmp_path):
-    for example in blocks(page, "python"):
-        done = subprocess.run(
-            [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{example}\n{done.stderr}"
-        assert "False" not in done.stdout
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_its_commands_run_one_after_the_other(page, tmp_path):
+def test_commands_and_examples_print_what_the_page_shows(page, tmp_path, monkeypatch, trained):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
-    for line in lines:
-        if not line.startswith("$ "):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("LINKDIST_DATA", str(tmp_path / "none"))
+    found = {}
+    for step in steps(page.read_text()):
+        if step.source in NOT_HERE:
             continue
-        program, *arguments = shlex.split(line[2:])
-        assert program == "linkdist", line
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        printed = run(step, tmp_path, trained)
+        if step.shown and (missing := differences(step.shown, printed)):
+            found[step.source] = (missing, printed)
+    assert found == {}
 
 
-def test_the_example_tables_are_what_their_script_makes(tmp_path):
+def test_readme_is_short_and_shows_every_command():
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 200
+    commands = {step.source.split()[1] for step in steps(readme) if step.language == "console"}
+    assert commands >= {"train", "predict", "update", "export", "benchmark", "demo", "test"}
+
+
+def test_make_demo_runs(tmp_path, monkeypatch):
+    asked = subprocess.run(
+        ["make", "-n", "-o", ".venv/.ready", "demo"], cwd=ROOT, capture_output=True, text=True
+    )
+    (line,) = re.findall(r"linkdist (reproduce .*?)--out", asked.stdout.replace("\\\n", " "), re.S)
+    monkeypatch.chdir(tmp_path)
+    from tests.pages import command
+
+    printed = command([*line.split(), "--out", "demo"])
+    assert (tmp_path / "demo" / "report.html").exists()
+    assert "CoLinkDistMLP" in printed
+
+
+def test_example_tables_are_what_their_script_makes(tmp_path):
     subprocess.run([sys.executable, ROOT / "examples/make_papers.py", tmp_path], check=True)
     for path in (ROOT / "examples/papers").iterdir():
         assert path.read_text() == (tmp_path / path.name).read_text(), path.name
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "missing"),
+    [
+        ("a 1.0\nb\n", "a 1.5\nb\n", []),
+        ("a\n...\nz\n", "a\nb\nc\nz\n", []),
+        ("a\n...\n", "a\nb\n", []),
+        ("took 3.1 s\n", "took 99.0 s\n", []),
+        ("in .../model\n", "in here/model\n", []),
+        ("accuracy 63.0\n", "accuracy 40.0\n", ["accuracy 63.0"]),
+        ("a\nb\n", "a\n", ["b"]),
+        ("a\n", "a\nb\n", ["(also printed: b)"]),
+        ("b\na\n", "a\nb\n", ["b"]),
+    ],
+)
+def test_differences_between_a_page_and_what_is_printed(shown, printed, missing):
+    assert differences(shown, printed) == missing
+
+
+def test_text_of_a_line_must_be_equal():
+    assert same("3 links", "4 links")
+    assert not same("3 links", "3 rows")
