@@ -24,7 +24,8 @@ from linkdist import from_features, pipeline, with_links
 from linkdist.artifacts import onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
 from linkdist.artifacts.model_dir import Saved, load, save
-from linkdist.pipeline import Options, Tables, Watcher
+from linkdist.pipeline import Options, Tables
+from linkdist.progress import Callback
 
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
 OLD, ALL = 240, 300
@@ -327,7 +328,7 @@ def test_ids_keep_their_type_and_order(command, model, papers, tmp_path):
 def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
     told = []
 
-    class Ear(Watcher):
+    class Ear(Callback):
         def stage(self, name):
             told.append(name)
 
@@ -336,7 +337,7 @@ def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
 
     n = len(papers["new_nodes"])
     tables = folder / "new_nodes.parquet", tmp_path / "predictions.csv"
-    assert pipeline.predict(model, *tables, watcher=Ear()) == n
+    assert pipeline.predict(model, *tables, callback=Ear()) == n
     assert told == ["predicting", (n, n)]
 
 
@@ -832,10 +833,10 @@ def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monk
         raise ZeroDivisionError("a drawing of nothing")
 
     said = []
-    watcher = Watcher()
-    watcher.note = said.append
+    callback = Callback()
+    callback.note = said.append
     monkeypatch.setattr(pipeline, part, fail)
     tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
-    pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), watcher=watcher)
+    pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), callback=callback)
     assert any(re.search("the model is saved.*a drawing of nothing", text) for text in said)
     assert load(tmp_path / "model").model.classes

@@ -1,7 +1,7 @@
 """From tables to a model, from a model to predictions, and on to the next model.
 
 What the commands `train`, `predict` and `update` do, each in one call. Nothing here prints; a
-`Watcher` is told what a person may want to see.
+`Callback` is told what a person may want to see.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
+from linkdist.progress import Callback
 from linkdist.report.metrics import HeldOut, find
 from linkdist.report.model_report import render
 from linkdist.tables.encoders import Encoders
@@ -36,7 +37,6 @@ from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, check_ids, node_batches, read_nodes
 from linkdist.tables.predictions import PredictionWriter
-from linkdist.tables.schema import Guess
 from linkdist.tables.validation import Problems
 from linkdist.training.checkpoint import Checkpoint, Keeper, checkpoint_beside
 from linkdist.training.fit import Fit, check_epochs, fit
@@ -47,25 +47,6 @@ from linkdist.training.update import update as update_model
 
 COMPARED = 10_000
 """Rows of a table, or of a model's sample, on which an export is compared."""
-
-
-class Watcher:
-    """Is told how the work goes; this one keeps silent."""
-
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-
-    def progress(self, done: int, total: int) -> None:
-        """How far the stage is; a total of 0 is not known."""
-
-    def columns(self, guesses: Mapping[str, Guess]) -> None:
-        """What the columns were taken for."""
-
-    def links(self, report: LinkReport) -> None:
-        """What became of the rows of the link table."""
-
-    def note(self, text: str) -> None:
-        """Something that is worth a line."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +111,7 @@ def train(
     options: Options,
     *,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Saved:
     """Train on tables and leave a model directory.
 
@@ -144,23 +125,23 @@ def train(
         How to train.
     resume : bool
         Whether to go on where a killed training of the same data and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
     Saved
         What the directory holds.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     check_options(out, options)
-    nodes, graph, report = _read(tables, watcher)
+    nodes, graph, report = _read(tables, callback)
     splits = options.splits(graph.labels)
     checkpoint = _checkpoint(out, graph, options)
-    begin(checkpoint, resume, "data and options", watcher)
+    begin(checkpoint, resume, "data and options", callback)
     for warning in limits(graph, splits[0].train):
-        watcher.note(f"Warning: {warning}")
-    watcher.stage("training")
+        callback.note(f"Warning: {warning}")
+    callback.stage("training")
     result = fit(
         graph,
         splits,
@@ -168,7 +149,7 @@ def train(
         seeds=list(range(options.seed, options.seed + options.replicas)),
         epochs=options.epochs,
         device=options.device,
-        progress=watcher.progress,
+        progress=callback.progress,
         checkpoint=checkpoint,
         judge=options.held_out != 0,
         baselines=True,
@@ -191,7 +172,7 @@ def train(
     saved = Saved(result.model, nodes.encoders, about, pack(memory))
     save(out, saved)
     checkpoint.remove()
-    saved = _with_report(saved, out, graph, splits, result, nodes.ids, watcher)
+    saved = _with_report(saved, out, graph, splits, result, nodes.ids, callback)
     save(out, saved)
     return saved
 
@@ -203,34 +184,34 @@ def _with_report(
     splits: Sequence[Split],
     result: Fit,
     ids: Sequence[Any],
-    watcher: Watcher,
+    callback: Callback,
 ) -> Saved:
     """The same with scores, a report and an ONNX file; what fails leaves a warning, not a hole."""
-    watcher.stage("writing the report")
+    callback.stage("writing the report")
     try:
         findings = find(graph, splits, result, ids)
         about = {**saved.about, **scores_of(findings.held_out)}
         saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
     except Exception as error:  # whatever scikit-learn or a drawing raises
-        watcher.note(f"Warning: the model is saved, but its report could not be written: {error}")
+        callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
         return with_onnx(saved)
     except Exception as error:  # whatever ONNX raises
-        watcher.note(f"Warning: the model is saved, but not as ONNX: {error}")
+        callback.note(f"Warning: the model is saved, but not as ONNX: {error}")
         return saved
 
 
-def begin(checkpoint: Keeper, resume: bool, same: str, watcher: Watcher) -> None:
+def begin(checkpoint: Keeper, resume: bool, same: str, callback: Callback) -> None:
     """Forget what an earlier training left, or say that there is nothing to go on from.
 
     Examples
     --------
-    >>> begin(Checkpoint(Path("no/such/state"), "digits"), True, "data and options", Watcher())
+    >>> begin(Checkpoint(Path("no/such/state"), "digits"), True, "data and options", Callback())
     """
     if not resume:
         checkpoint.remove()
     elif checkpoint.load() is None:
-        watcher.note(
+        callback.note(
             f"There is no state of this very training to go on from: it must have the same {same}. "
             "It begins anew."
         )
@@ -258,7 +239,7 @@ def predict(
     *,
     edges: Path | None = None,
     device: str = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """Predict a table of nodes, of any length where no links are given.
 
@@ -270,15 +251,15 @@ def predict(
         Links among these nodes; then all of their logits are held at once.
     device : {'auto', 'cpu', 'cuda'}
         Where to compute.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
     int
         How many nodes were predicted.
     """
-    return predict_table(load(model), nodes, out, edges=edges, device=device, watcher=watcher)
+    return predict_table(load(model), nodes, out, edges=edges, device=device, callback=callback)
 
 
 def predict_table(
@@ -288,18 +269,18 @@ def predict_table(
     *,
     edges: Path | None = None,
     device: str = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """`predict` with a model that is loaded already, for who predicts many tables."""
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     column, encoders = table_columns(saved)
     there = saved.model.to(find_device(device))
-    watcher.stage("predicting")
-    batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
+    callback.stage("predicting")
+    batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, callback)
     parts = (
         _from_features(there, batches)
         if edges is None
-        else _linked(there, column, batches, edges, watcher)
+        else _linked(there, column, batches, edges, callback)
     )
     first = next(parts, None)
     if first is None:
@@ -320,7 +301,7 @@ def update(
     epochs: int | None = None,
     seed: int = 0,
     device: str = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Saved:
     """Bring a model up to date with new nodes and links.
 
@@ -334,18 +315,18 @@ def update(
         The new model's directory; may be the old one's.
     epochs, seed, device
         As `linkdist.training.update.update` takes them.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     check_target(out)
     check_epochs(epochs)
     saved = load(model)
     if saved.rehearsal is None:
         raise ModelError(f"{model} keeps no sample of old links, so it cannot be updated.")
     there = saved.model.to(find_device(device))
-    _, graph, report = _read(tables, watcher, saved)
-    watcher.stage("updating")
+    _, graph, report = _read(tables, callback, saved)
+    callback.stage("updating")
     memory = update_model(
         there,
         unpack(saved.rehearsal, there.classes),
@@ -353,7 +334,7 @@ def update(
         method=saved.about.get("method", "colinkdist"),
         seed=seed,
         epochs=epochs,
-        progress=watcher.progress,
+        progress=callback.progress,
     )
     added = {"nodes": graph.n, **_counts(graph), "links": str(report)}
     about = {**saved.about, "updates": [*saved.about.get("updates", []), added]}
@@ -390,9 +371,9 @@ def export(
 
 
 def _read(
-    tables: Tables, watcher: Watcher, saved: Saved | None = None
+    tables: Tables, callback: Callback, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
-    watcher.stage("reading nodes")
+    callback.stage("reading nodes")
     nodes = read_nodes(
         tables.nodes,
         tables.id,
@@ -400,7 +381,7 @@ def _read(
         kinds=tables.kinds,
         features=tables.features,
         encoders=None if saved is None else saved.encoders,
-        progress=watcher.progress,
+        progress=callback.progress,
         classes=None if saved is None else saved.model.classes,
     )
     if nodes.unknown_labels:
@@ -409,10 +390,10 @@ def _read(
             f"{tables.nodes}: the model does not know the classes {named}; an update takes no new "
             "classes. Train anew on all data, or leave these labels empty."
         )
-    watcher.columns(nodes.guesses)
-    watcher.stage("reading links")
+    callback.columns(nodes.guesses)
+    callback.stage("reading links")
     links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
-    watcher.links(report)
+    callback.links(report)
     every = with_own_loops(links, len(nodes.labels))
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
@@ -428,19 +409,19 @@ Batches: TypeAlias = Iterator[tuple[pa.Array, FeatureMatrix]]
 Parts: TypeAlias = Iterator[tuple[pa.Array, npt.NDArray[np.float32]]]
 
 
-def _watched(batches: Batches, total: int, watcher: Watcher) -> Batches:
+def _watched(batches: Batches, total: int, callback: Callback) -> Batches:
     done = 0
     for ids, features in batches:
         yield ids, features
         done += len(ids)
-        watcher.progress(done, total)
+        callback.progress(done, total)
 
 
 def _from_features(model: Model, batches: Batches) -> Parts:
     return ((ids, from_features(model, features)) for ids, features in batches)
 
 
-def _linked(model: Model, column: str, batches: Batches, edges: Path, watcher: Watcher) -> Parts:
+def _linked(model: Model, column: str, batches: Batches, edges: Path, callback: Callback) -> Parts:
     """All nodes at once: a node's neighbours may stand anywhere in the table."""
     device, ids, both = model.alpha.device, [], []
     for names, features in batches:
@@ -452,9 +433,9 @@ def _linked(model: Model, column: str, batches: Batches, edges: Path, watcher: W
     problems = Problems()
     check_ids(whole, column, problems)
     problems.check()
-    watcher.stage("reading links")
+    callback.stage("reading links")
     links, report = read_links(edges, whole)
-    watcher.links(report)
+    callback.links(report)
     back = links[links[:, 0] != links[:, 1], ::-1]
     neighbours = Neighbours([np.concatenate([links, back])], len(whole), device)
     passed = model.with_neighbours(z, s, neighbours)

@@ -580,9 +580,9 @@ def test_a_table_shows_text_as_it_is(capsys):
 def test_bars_say_nothing_in_a_log_but_when_a_training_ends(capsys):
     with console.Bars() as bars:
         bars.start(3, 1)
-        bars.cell("digits transductive MLP")
+        bars.stage("digits transductive MLP")
         for epoch in range(200):
-            bars.epoch(epoch + 1, 200)
+            bars.progress(epoch + 1, 200)
         bars.finished([{**RECORD, "scores": [80.0, 82.0]}])
         bars.skipped("cora", "no [file]")
     out, err = capsys.readouterr()

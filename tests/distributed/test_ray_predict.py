@@ -20,7 +20,7 @@ from linkdist import pipeline
 from linkdist.distributed import ray_predict
 from linkdist.distributed.ray_predict import predict_directory
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # of itself
 
@@ -192,7 +192,7 @@ def predicted(monkeypatch):
     return found
 
 
-class Interrupting(Watcher):
+class Interrupting(Callback):
     """Ends a run as Ctrl-C does, once so many rows are done."""
 
     def __init__(self, after):
@@ -205,7 +205,7 @@ class Interrupting(Watcher):
 
 def interrupted(*args, after=301):
     with pytest.raises(KeyboardInterrupt):
-        predict_directory(*args, device="cpu", watcher=Interrupting(after))
+        predict_directory(*args, device="cpu", callback=Interrupting(after))
 
 
 def test_a_run_that_was_ended_goes_on(papers_model, nodes, plain, tmp_path, predicted):
@@ -272,12 +272,12 @@ def test_progress_counts_the_rows_of_all_files(request, papers_model, nodes, tmp
         request.getfixturevalue("ray")
     told = []
 
-    class Ear(Watcher):
+    class Ear(Callback):
         def progress(self, done, total):
             told.append((done, total))
 
     out = tmp_path / "predictions"
-    predict_directory(papers_model, nodes, out, workers=workers, watcher=Ear())
+    predict_directory(papers_model, nodes, out, workers=workers, callback=Ear())
     assert {total for _, total in told} == {1200}
     assert told == sorted(told)
     assert told[-1][0] == 1200

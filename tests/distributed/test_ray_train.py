@@ -20,7 +20,8 @@ from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import survey
 from linkdist.errors import OptionError, StoreError
 from linkdist.model import from_features
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.synthetic import Planted, synth
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def accuracy(model, store):
     return np.concatenate(hits).mean()
 
 
-class Kill(Watcher):
+class Kill(Callback):
     """Kills the second worker after a few rounds, once."""
 
     def __init__(self, log):
@@ -81,7 +82,7 @@ def test_a_killed_worker_is_replaced_and_the_log_says_so(ray, store, tmp_path):
     place = (tmp_path / "state").as_uri()
     saved = train_by_workers(
         store.directory, tmp_path / "model", OPTIONS, 10**9, 2,
-        checkpoints=place, watcher=kill, saved=0,
+        checkpoints=place, callback=kill, saved=0,
     )  # fmt: skip
     assert kill.done
     text = log.read_text()

@@ -25,7 +25,8 @@ from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, tra
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.manifest import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
@@ -383,7 +384,7 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
-class Killed(Watcher):
+class Killed(Callback):
     """Stops a training that has done a part of its work."""
 
     def progress(self, done, total):
@@ -394,7 +395,7 @@ class Killed(Watcher):
         self.stages = [*getattr(self, "stages", []), name]
 
 
-class Told(Watcher):
+class Told(Callback):
     """Remembers what was said."""
 
     def __init__(self):
@@ -408,8 +409,8 @@ class Told(Watcher):
 def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
     options, told = Options(method="colinkdist", epochs=2), Told()
     with pytest.raises(KeyboardInterrupt):
-        train_store(in_parts.directory, tmp_path / "model", options, memory, watcher=Killed())
-    train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, watcher=told)
+        train_store(in_parts.directory, tmp_path / "model", options, memory, callback=Killed())
+    train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, callback=told)
     assert not told.notes
 
 
@@ -417,10 +418,10 @@ def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
 def test_a_position_of_another_order_of_rounds_is_passed_over(in_parts, tmp_path, first, then):
     options, out = Options(method="colinkdist", epochs=2), tmp_path / "model"
     with pytest.raises(KeyboardInterrupt):
-        train_store(in_parts.directory, out, options, first, watcher=Killed())
+        train_store(in_parts.directory, out, options, first, callback=Killed())
     assert (tmp_path / ".model.training").exists()
     told = Told()
-    resumed = train_store(in_parts.directory, out, options, then, resume=True, watcher=told)
+    resumed = train_store(in_parts.directory, out, options, then, resume=True, callback=told)
     assert "begins anew" in told.notes[0]
     anew = train_store(in_parts.directory, tmp_path / "anew", options, then)
     assert same(weights(resumed.model), weights(anew.model))

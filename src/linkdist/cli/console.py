@@ -16,10 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from linkdist import pipeline
-from linkdist.paper.protocol import Entry
-from linkdist.paper.run import Watcher
-from linkdist.tables.links import LinkReport
+from linkdist.progress import Callback, TimeLeft, format_duration
 from linkdist.tables.schema import Guess
 
 LOG_WIDTH = 220
@@ -63,6 +60,10 @@ def spread(scores: npt.ArrayLike) -> str:
     return f"{mean} ± {values.std(ddof=1):.2f}" if values.size > 1 else mean
 
 
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f"{format_duration(seconds)} left"
+
+
 class _Live:
     """Bars on standard error, shown inside a `with`."""
 
@@ -73,6 +74,7 @@ class _Live:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -96,20 +98,22 @@ class _Live:
         self.console.print(line, soft_wrap=True)
 
 
-class Stages(_Live, pipeline.Watcher):
+class Stages(_Live, Callback):
     """A bar for the stage that is going on; what was found is said in lines."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bar = self.bars.add_task("", visible=False)
+        self.bar, self.left = self.bars.add_task("", visible=False, left=""), TimeLeft()
 
     def stage(self, name: str) -> None:
         """Say what begins."""
-        self.bars.reset(self.bar, description=name, visible=True)
+        self.bars.reset(self.bar, description=name, visible=True, left="")
+        self.left = TimeLeft()
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far it is."""
-        self.bars.update(self.bar, completed=done, total=total or None)
+        """Show how much of the stage is done, and how long the rest may take."""
+        left = _left(self.left.seconds(done, total))
+        self.bars.update(self.bar, completed=done, total=total or None, left=left)
 
     def columns(self, guesses: Mapping[str, Guess]) -> None:
         """Show what the columns were taken for."""
@@ -117,7 +121,7 @@ class Stages(_Live, pipeline.Watcher):
             kind = found.kind or "left out"
             self._say(f"column {name}: {kind} ({found.why})")
 
-    def links(self, report: LinkReport) -> None:
+    def links(self, report: object) -> None:
         """Say what became of the links."""
         self._say(str(report))
 
@@ -126,34 +130,36 @@ class Stages(_Live, pipeline.Watcher):
         self._say(text)
 
 
-class Bars(_Live, Watcher):
+class Bars(_Live, Callback):
     """A bar for the trainings, where there are several, and one for the epochs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.all_cells = self.bars.add_task("trainings", visible=False)
-        self.epochs = self.bars.add_task("", visible=False)
+        self.all_cells = self.bars.add_task("trainings", visible=False, left="")
+        self.epochs, self.left = self.bars.add_task("", visible=False, left=""), TimeLeft()
 
-    def start(self, cells: int, done: int) -> None:
+    def start(self, total: int, done: int) -> None:
         """Say how many trainings there are and how many are done already."""
-        self.bars.update(self.all_cells, total=cells, completed=done, visible=True)
-        self._say(f"{cells} trainings, {done} done already")
+        self.bars.update(self.all_cells, total=total, completed=done, visible=True)
+        self._say(f"{total} trainings, {done} done already")
 
-    def cell(self, name: str) -> None:
+    def stage(self, name: str) -> None:
         """Say that a training begins."""
-        self.bars.reset(self.epochs, description=name, visible=True)
+        self.bars.reset(self.epochs, description=name, visible=True, left="")
+        self.left = TimeLeft()
 
-    def epoch(self, done: int, total: int) -> None:
-        """Say how far the training is."""
-        self.bars.update(self.epochs, completed=done, total=total)
+    def progress(self, done: int, total: int) -> None:
+        """Show how much of the training is done, and how long the rest may take."""
+        left = _left(self.left.seconds(done, total))
+        self.bars.update(self.epochs, completed=done, total=total, left=left)
 
-    def finished(self, records: list[Entry]) -> None:
+    def finished(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Say that a training ended, with its records."""
         self.bars.advance(self.all_cells)
         first = records[0]
         scores = ", ".join(f"{r['method']} {spread(r['scores'])}" for r in records)
         self._say(f"{first['dataset']} {first['setting']}: {scores} [{first['seconds']:.1f} s]")
 
-    def skipped(self, dataset: str, reason: str) -> None:
+    def skipped(self, name: str, reason: str) -> None:
         """Say that a data set is left out."""
-        self._say(f"{dataset} is left out: {reason}")
+        self._say(f"{name} is left out: {reason}")

@@ -243,11 +243,11 @@ def train(
         which = (store, out, options, None if memory is None else parse_memory(memory))
         with Stages() as stages:
             if workers is None:
-                saved = train_store(*which, resume=resume, watcher=stages)
+                saved = train_store(*which, resume=resume, callback=stages)
             else:
                 saved = train_by_workers(
                     *which, workers, address=address, checkpoints=checkpoints, resume=resume,
-                    watcher=stages,
+                    callback=stages,
                 )  # fmt: skip
         _told(saved, out, json_file)
         return
@@ -283,7 +283,7 @@ def train(
         kinds_in(kinds), source, target, strict,
     )  # fmt: skip
     with Stages() as stages:
-        saved = pipeline.train(tables, out, options, resume=resume, watcher=stages)
+        saved = pipeline.train(tables, out, options, resume=resume, callback=stages)
     _told(saved, out, json_file)
 
 
@@ -373,10 +373,10 @@ def predict(
     with Stages() as stages:
         if nodes.is_dir():
             done = predict_directory(
-                model, nodes, out, workers=workers, address=address, device=device, watcher=stages
+                model, nodes, out, workers=workers, address=address, device=device, callback=stages
             )
         else:
-            done = pipeline.predict(model, nodes, out, edges=edges, device=device, watcher=stages)
+            done = pipeline.predict(model, nodes, out, edges=edges, device=device, callback=stages)
     note(f"{done} nodes predicted: {out}")
 
 
@@ -411,7 +411,7 @@ def update(
         nodes, edges, about["id"], about["label"], source=source, target=target, strict=strict
     )
     with Stages() as stages:
-        pipeline.update(model, tables, to, epochs=epochs, seed=seed, device=device, watcher=stages)
+        pipeline.update(model, tables, to, epochs=epochs, seed=seed, device=device, callback=stages)
     note(f"Model: {to}")
 
 
@@ -458,10 +458,10 @@ def _train_named(
     with Bars() as bars:
         seeds = range(seed, seed + replicas)
         inputs = make_inputs(graph.features, where)
-        task = make_task(graph, setting, seeds, inputs, data, bars.epoch, protocol)
-        bars.cell("a plain MLP")
+        task = make_task(graph, setting, seeds, inputs, data, bars.progress, protocol)
+        bars.stage("a plain MLP")
         plain = train_plain_mlp(task)
-        bars.cell(method)
+        bars.stage(method)
         result = fit(
             graph,
             task.splits,
@@ -471,7 +471,7 @@ def _train_named(
             epochs=epochs,
             device=where.type,
             inputs=inputs,
-            progress=bars.epoch,
+            progress=bars.progress,
         )
     scores = {
         "plain MLP": plain,

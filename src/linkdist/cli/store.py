@@ -67,7 +67,7 @@ def build(
     size = parse_memory(memory)
     with Stages() as stages:
         build_store(
-            tables, out, parts=parts, memory=size, dtype=dtype, overwrite=overwrite, watcher=stages
+            tables, out, parts=parts, memory=size, dtype=dtype, overwrite=overwrite, callback=stages
         )
     _describe(out)
 
@@ -98,7 +98,7 @@ def synth(
     planted = Planted(nodes, links, features, classes, labelled, homophily, seed, dtype)
     size = parse_memory(memory)
     with Stages() as stages:
-        make_store(out, planted, parts=parts, memory=size, overwrite=overwrite, watcher=stages)
+        make_store(out, planted, parts=parts, memory=size, overwrite=overwrite, callback=stages)
     _describe(out)
 
 

@@ -17,7 +17,8 @@ from linkdist.distributed.survey import Survey, survey
 from linkdist.distributed.trainer import Schedule, batch_for, check_memory, fits_whole, train_rounds
 from linkdist.errors import OptionError
 from linkdist.model import Model
-from linkdist.pipeline import Options, Watcher, begin, check_options, scores_of
+from linkdist.pipeline import Options, begin, check_options, scores_of
+from linkdist.progress import Callback
 from linkdist.report.metrics import held_out_of
 from linkdist.store.manifest import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
@@ -40,7 +41,7 @@ def train_store(
     memory: int | None = None,
     *,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Saved:
     """Train on a store and leave a model directory.
 
@@ -56,15 +57,15 @@ def train_store(
         Bytes that training may hold of the store, see `room_on`.
     resume : bool
         Whether to go on where a killed training of the same store and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
     Saved
         What the directory holds.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     check_options(out, options)
     check_method(options.method)
     store, device = Store.open(directory), find_device(options.device)
@@ -73,18 +74,18 @@ def train_store(
     whole = fits_whole(store, room, device)
     order = "whole" if whole else "rounds"
     checkpoint = checkpoint_beside(out, digest_of(store, options, order))
-    begin(checkpoint, resume, SAME, watcher)
+    begin(checkpoint, resume, SAME, callback)
     started = time.perf_counter()
-    watcher.stage("looking through the links")
-    found = survey(store, options.share, options.seed, watcher)
+    callback.stage("looking through the links")
+    found = survey(store, options.share, options.seed, callback)
     epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
-    watcher.stage("training")
+    callback.stage("training")
     stage = train_rounds(
         store,
         found,
         Schedule.of(store, epochs, whole),
         range(options.seed, options.seed + options.replicas),
-        Course(checkpoint, watcher.progress),
+        Course(checkpoint, callback.progress),
         method=options.method,
         device=device,
         batch=batch_for(store, device),

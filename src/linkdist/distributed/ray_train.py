@@ -29,7 +29,8 @@ from linkdist.distributed.ray_session import joined
 from linkdist.distributed.survey import Survey, survey
 from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
-from linkdist.pipeline import Options, Watcher, begin, check_options
+from linkdist.pipeline import Options, begin, check_options
+from linkdist.progress import Callback
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import SharedCheckpoint, checkpoint_beside
 from linkdist.training.loop import BATCH, epochs_for
@@ -54,7 +55,7 @@ def train_by_workers(
     address: str | None = None,
     checkpoints: str | None = None,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     found: Survey | None = None,
     saved: float = SAVED,
     threads: int | None = None,
@@ -78,8 +79,8 @@ def train_by_workers(
         default beside the model directory.
     resume : bool
         Whether to go on where a killed training of the same store and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
     found : Survey, optional
         What is known of the store; by default it is looked through.
     saved : float, optional
@@ -92,7 +93,7 @@ def train_by_workers(
     Saved
         What the directory holds. Beside it, in `OUT.log`, is what happened to the workers.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     target = out.resolve()
     check_options(target, options)
     check_method(options.method)
@@ -103,13 +104,13 @@ def train_by_workers(
     checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
     checkpoint.check()
     with joined(workers, address) as ray:
-        begin(checkpoint, resume, SAME, watcher)
+        begin(checkpoint, resume, SAME, callback)
         if not resume:
             shutil.rmtree(_folder(target), ignore_errors=True)
-        watcher.stage("looking through the links")
-        found = found or survey(store, options.share, options.seed, watcher)
+        callback.stage("looking through the links")
+        found = found or survey(store, options.share, options.seed, callback)
         epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
-        watcher.stage("starting the workers")
+        callback.stage("starting the workers")
         log = _log_here(ray, str(target) + ".log")
         config = {
             "store": str(store.directory), "out": str(target), "options": options,
@@ -117,7 +118,7 @@ def train_by_workers(
             "started": time.time(), "saved": saved,
             "threads": threads or _threads(workers, address),
         }  # fmt: skip
-        with _watched(ray, log, watcher):
+        with _watched(ray, log, callback):
             _run(ray, config, workers, target)
         problem = ray.get(log.problem.remote())
         if problem is not None:
@@ -273,8 +274,8 @@ class Log:
 
 
 @contextmanager
-def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: ANN401
-    """Tell a watcher how far the workers are, for as long as they train."""
+def _watched(ray: Any, log: Any, callback: Callback) -> Iterator[None]:  # noqa: ANN401
+    """Tell a callback how far the workers are, for as long as they train."""
     over = Event()
 
     def look() -> None:
@@ -285,10 +286,10 @@ def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: A
             except ray.exceptions.RayError:
                 continue  # whoever trains will tell
             if total and not begun:
-                watcher.stage("training")
+                callback.stage("training")
                 begun = True
             if total:
-                watcher.progress(done, total)
+                callback.progress(done, total)
 
     thread = Thread(target=look, daemon=True)
     thread.start()

@@ -17,13 +17,14 @@ from linkdist.data.splits import Split
 from linkdist.errors import OptionError, check_names
 from linkdist.model import Model
 from linkdist.nn.inputs import Inputs, make_inputs
+from linkdist.progress import Progress
 from linkdist.training.checkpoint import Checkpoint
 from linkdist.training.history import History
 from linkdist.training.loop import epochs_for, find_device, loop_on_links
 from linkdist.training.panel.estimates import Estimates
 from linkdist.training.panel.faculty import Judgement
 from linkdist.training.panel.fitting import Asked, fit_panel
-from linkdist.training.stages import Course, Ground, Kept, Plain, Progress
+from linkdist.training.stages import Course, Ground, Kept, Plain
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
