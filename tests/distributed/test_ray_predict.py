@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from linkdist import pipeline
+from linkdist import prediction
 from linkdist.distributed import ray_predict
 from linkdist.distributed.ray_predict import predict_directory
 from linkdist.errors import ModelError, OptionError, TableError
@@ -186,7 +186,7 @@ def predicted(monkeypatch):
 
     def predict_table(saved, nodes, out, **options):
         found.append(nodes.name)
-        return pipeline.predict_table(saved, nodes, out, **options)
+        return prediction.predict_table(saved, nodes, out, **options)
 
     monkeypatch.setattr(ray_predict, "predict_table", predict_table)
     return found
@@ -251,7 +251,7 @@ def test_lost_rows_are_noticed(papers_model, nodes, table, plain, tmp_path, monk
         if path.name == "part-3.parquet":
             put(tmp_path / "fewer.parquet", table.slice(640, 259))
             path = tmp_path / "fewer.parquet"
-        return pipeline.predict_table(saved, path, out, **options)
+        return prediction.predict_table(saved, path, out, **options)
 
     out = tmp_path / "predictions"
     with monkeypatch.context() as patch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.fs
 import pytest
 import torch
 
+import linkdist.pipeline
 from linkdist.artifacts.model_dir import load
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import View
@@ -384,6 +386,20 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize("part", ["held_out_of", "with_onnx"])
+def test_a_failure_after_training_on_a_store_leaves_a_model(in_parts, tmp_path, monkeypatch, part):
+    """An exception in ONNX once ended the training from a store before the model was saved."""
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("of nothing")
+
+    monkeypatch.setattr(linkdist.pipeline, part, fail)
+    options, told = Options(method="colinkdist", epochs=1), Told()
+    train_store(in_parts.directory, tmp_path / "model", options, 10**9, callback=told)
+    assert any(re.search("the model is saved.*of nothing", text) for text in told.notes)
+    assert load(tmp_path / "model").model.classes == in_parts.classes
+
+
 class Killed(Callback):
     """Stops a training that has done a part of its work."""
 
@@ -422,7 +438,7 @@ def test_a_position_of_another_order_of_rounds_is_passed_over(in_parts, tmp_path
     assert (tmp_path / ".model.training").exists()
     told = Told()
     resumed = train_store(in_parts.directory, out, options, then, resume=True, callback=told)
-    assert "begins anew" in told.notes[0]
+    assert "starts from the beginning" in told.notes[0]
     anew = train_store(in_parts.directory, tmp_path / "anew", options, then)
     assert same(weights(resumed.model), weights(anew.model))
 

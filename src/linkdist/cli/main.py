@@ -402,7 +402,8 @@ def update(
     Old nodes that new links lead to come along in the node table. The old model stays as it is
     unless --out names it.
     """
-    about = load(model).about
+    saved = load(model)
+    about = saved.about
     if "id" not in about or "label" not in about:
         raise OptionError(f"{model} was not trained on a table; use it from Python.")
     there = model.resolve()
@@ -411,7 +412,7 @@ def update(
         nodes, edges, about["id"], about["label"], source=source, target=target, strict=strict
     )
     with Stages() as stages:
-        pipeline.update(model, tables, to, epochs=epochs, seed=seed, device=device, callback=stages)
+        pipeline.update(saved, tables, to, epochs=epochs, seed=seed, device=device, callback=stages)
     note(f"Model: {to}")
 
 

@@ -10,7 +10,6 @@ import typer
 from linkdist.artifacts.manifest import some
 from linkdist.cli.console import Stages, note, print_table
 from linkdist.cli.options import Features, Kinds, Source, Strict, Target, kinds_in, names_in
-from linkdist.pipeline import Tables
 from linkdist.store.build import build as build_store
 from linkdist.store.manifest import bucket_file, buckets
 from linkdist.store.plan import MEMORY, format_memory, parse_memory, training_memory
@@ -18,6 +17,7 @@ from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted
 from linkdist.store.synthetic import synth as make_store
 from linkdist.store.verify import check as check_store
+from linkdist.tables.source import Tables
 
 SHOWN = 20
 """How many classes `info` tells of one by one."""

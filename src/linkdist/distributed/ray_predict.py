@@ -31,7 +31,7 @@ from linkdist.artifacts.manifest import some
 from linkdist.artifacts.model_dir import Saved, load
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.pipeline import predict_table, table_columns
+from linkdist.prediction import predict_table, table_columns
 from linkdist.progress import Callback
 from linkdist.tables.io import SUFFIXES, open_table
 from linkdist.tables.predictions import prediction_schema

@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, IntArray
 from linkdist.errors import OptionError, TableError, check_names
-from linkdist.pipeline import Tables
 from linkdist.progress import Callback
 from linkdist.store.build_log import Journal, open_journal
 from linkdist.store.manifest import (
@@ -52,6 +51,7 @@ from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
 from linkdist.tables.nodes import Survey, encoded_nodes, stand_once, survey_nodes
 from linkdist.tables.schema import Guess
+from linkdist.tables.source import Tables
 from linkdist.tables.validation import Problems
 
 LEAST, MOST = 1 << 20, 1 << 27
