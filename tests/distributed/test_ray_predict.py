@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from linkdist import prediction
+from linkdist import pipeline, prediction
 from linkdist.distributed import ray_predict
 from linkdist.distributed.ray_predict import predict_directory
 from linkdist.errors import ModelError, OptionError, TableError
