@@ -499,13 +499,13 @@ def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "needs a named graph, or your own --nodes and --edges"),
-        (["--id", "paper"], "needs a named graph, or your own --nodes and --edges"),
+        ([], "found no --nodes, --edges, --id, --label, --out"),
+        (["--id", "paper"], "train needs your own tables"),
         (["--nodes", "nodes.csv"], "found no --edges, --id, --label, --out"),
         (["--edges", "links.csv", "--out", "model"], "found no --nodes, --id, --label"),
-        (["digits", "--nodes", "nodes.csv"], "the named graph 'digits', too"),
-        (["digits", "--out", "model"], "--out and --resume have no meaning"),
-        (["digits", "--resume"], "--out and --resume have no meaning"),
+        (["digits", "--nodes", "nodes.csv"], "use 'linkdist benchmark digits'."),
+        (["digits", "--out", "model"], "use 'linkdist benchmark digits'."),
+        (["digits", "--resume"], "use 'linkdist benchmark digits'."),
     ],
 )
 def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, args, words):

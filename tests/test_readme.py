@@ -55,7 +55,7 @@ def test_the_commands_run(tmp_path):
         assert done.stdout, command
         seen.add(arguments[0])
     assert seen == {
-        *("train", "datasets", "reproduce", "report"),
+        *("train", "benchmark", "datasets", "reproduce", "report"),
         *("predict", "update", "export"),
     }
 

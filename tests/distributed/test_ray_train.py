@@ -140,7 +140,7 @@ def test_workers_and_a_gpu_are_told(store, tmp_path):
 
 @pytest.mark.parametrize("option", ["--memory", "--workers", "--address", "--checkpoints"])
 def test_what_is_for_stores_alone_is_told(option, command):
-    code, _, said = command("train", "digits", option, "2")
+    code, _, said = command("train", option, "2")
     assert code == 2
     assert f"for training on a --store; found {option}." in " ".join(said.split())
 
@@ -148,10 +148,10 @@ def test_what_is_for_stores_alone_is_told(option, command):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--address", "auto"], "for --workers; say how many."),
-        (["--checkpoints", "state"], "for --workers; say how many."),
-        (["--setting", "inductive", "--strict", "--id", "x"], "Found --id, --strict, --setting."),
-        (["digits"], "Found a named graph."),
+        (["--address", "auto"], "need --workers, the number of processes."),
+        (["--checkpoints", "state"], "need --workers, the number of processes."),
+        (["--budget", "1m", "--strict", "--id", "x"], "Found --id, --strict, --budget."),
+        (["digits"], "use 'linkdist benchmark digits'."),
     ],
 )
 def test_what_a_store_does_not_take_is_told(given, told, store, command, tmp_path):

@@ -693,20 +693,21 @@ def test_a_folder_that_cannot_be_made_is_told_of(tmp_path, stubbed, out):
 def child(hang_at: int, *args: str) -> None:
     """`linkdist *args`, quick, which after `hang_at` trainings stops in the next one's middle."""
     from linkdist.cli import main as cli
+    from linkdist.cli import paper as commands
 
     make_quick(setattr)
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     out = Path(args[-1])
 
-    class Hanging(cli.Bars):
+    class Hanging(commands.Bars):
         def progress(self, done, total):
             if done == 2 and count_cells(out) == hang_at:
                 (out / "hanging").touch()
                 while True:
                     time.sleep(1)
 
-    cli.Bars = Hanging
+    commands.Bars = Hanging
     sys.argv = ["linkdist", *args]
     cli.main()
 

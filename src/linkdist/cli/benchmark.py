@@ -6,6 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from linkdist.cli.console import Bars, note, print_table, spread
 from linkdist.cli.options import (
     DataDir,
     Device,
@@ -16,6 +17,7 @@ from linkdist.cli.options import (
     check_json,
     write_json,
 )
+from linkdist.errors import check_seeds
 
 
 def benchmark(
@@ -56,9 +58,7 @@ def benchmark(
 
     linkdist benchmark digits
     """
-    from linkdist.cli.console import Bars, note, print_table, spread
     from linkdist.paper.benchmark import measure
-    from linkdist.paper.run import check_seeds
 
     check_seeds(seed, replicas, "--replicas")
     check_json(json_file)

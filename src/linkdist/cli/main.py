@@ -57,7 +57,9 @@ def program(
 
 
 OWN, NAMED = "Your own data", "Named data sets"
-for command in (train, predict, update, export, serve):
+# Train names the command that a data set's name is for.
+app.command(rich_help_panel=OWN, context_settings={"allow_extra_args": True})(train)
+for command in (predict, update, export, serve):
     app.command(rich_help_panel=OWN)(command)
 app.add_typer(store, name="store", rich_help_panel=OWN)
 for command in (datasets, benchmark, reproduce, report):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from linkdist.cli.console import Bars, note, print_table, spread
 from linkdist.cli.options import (
     DataDir,
     Device,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 def datasets(data: DataDir = None, json_file: JsonFile = None) -> None:
     """List the named data sets, their sizes and the locations of their raw files."""
-    from linkdist.cli.console import print_table
     from linkdist.data.datasets import DATASETS
 
     rows = [_describe(info, data) for info in DATASETS.values()]
@@ -59,7 +59,7 @@ def reproduce(
     ] = None,
     settings: Annotated[
         str, Option(metavar="NAME,...", help="The settings of the paper.")
-    ] = "transductive,inductive,full-supervised",
+    ] = "inductive,transductive,full-supervised",
     methods: Annotated[
         str, Option(metavar="NAME,...", help="The methods of the paper.")
     ] = ",".join(METHODS),
@@ -75,7 +75,6 @@ def reproduce(
 
     If an interrupted reproduction is started again, it continues with the cells that are not done.
     """
-    from linkdist.cli.console import Bars, note, print_table
     from linkdist.paper.report import write_report
     from linkdist.paper.run import Plan
     from linkdist.paper.run import reproduce as reproduce_plan
@@ -93,8 +92,6 @@ def reproduce(
 
 def _overview(records: list[Entry]) -> dict[str, list[dict[str, str]]]:
     """Return one table for each setting, with a row per method and a column per data set."""
-    from linkdist.cli.console import spread
-
     tables: dict[str, dict[str, dict[str, str]]] = {}
     published = " (published)" if any(record["published_mean"] for record in records) else ""
     for record in records:
@@ -111,7 +108,6 @@ def report(
     ],
 ) -> None:
     """Write DIR/report.html, a page that works without a network, and DIR/tables.md."""
-    from linkdist.cli.console import note
     from linkdist.paper.report import write_report
 
     for path in write_report(directory):

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from linkdist.cli.options import Address, Device, LinkTable, ModelDir, Seed, grouped
+from linkdist.cli.console import Bars, note
+from linkdist.cli.options import Address, Device, LinkTable, ModelDir, grouped
 from linkdist.errors import OptionError
 
 
@@ -47,7 +48,6 @@ def predict(
     are not done.
     """
     from linkdist import pipeline
-    from linkdist.cli.console import Stages, note
     from linkdist.distributed.ray_predict import predict_directory
 
     if address is not None and workers is None:
@@ -58,13 +58,13 @@ def predict(
         )
     if not nodes.is_dir() and workers is not None:
         raise OptionError(f"--workers share the files of a directory; {nodes} is not a directory.")
-    with Stages() as stages:
+    with Bars() as bars:
         if nodes.is_dir():
             count = predict_directory(
-                model, nodes, out, workers=workers, address=address, device=device, callback=stages
+                model, nodes, out, workers=workers, address=address, device=device, callback=bars
             )
         else:
-            count = pipeline.predict(model, nodes, out, edges=edges, device=device, callback=stages)
+            count = pipeline.predict(model, nodes, out, edges=edges, device=device, callback=bars)
     note(f"{count} nodes predicted: {out}")
 
 
@@ -88,7 +88,7 @@ def update(
             "the steps of a training from scratch."
         ),
     ] = None,
-    seed: Seed = 0,
+    seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
     device: Device = "auto",
 ) -> None:
     """Update a model with new nodes and links, without the old data.
@@ -98,7 +98,6 @@ def update(
     """
     from linkdist import pipeline
     from linkdist.artifacts.model_dir import load
-    from linkdist.cli.console import Stages, note
 
     about = load(model).about
     if "id" not in about or "label" not in about:
@@ -110,10 +109,8 @@ def update(
         nodes, links.edges, about["id"], about["label"],
         source=links.source, target=links.target, strict=links.strict,
     )  # fmt: skip
-    with Stages() as stages:
-        pipeline.update(
-            model, tables, new, epochs=epochs, seed=seed, device=device, callback=stages
-        )
+    with Bars() as bars:
+        pipeline.update(model, tables, new, epochs=epochs, seed=seed, device=device, callback=bars)
     note(f"Model: {new}")
 
 
@@ -139,7 +136,6 @@ def export(
     """Export a model to ONNX after checking that both give the same results."""
     from linkdist import pipeline
     from linkdist.artifacts.model_dir import load
-    from linkdist.cli.console import note
 
     count, difference = pipeline.export(
         load(model), file, with_neighbour_head=with_neighbour_head, rows=rows

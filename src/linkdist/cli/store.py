@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from linkdist.cli.console import Bars, note, print_table
 from linkdist.cli.options import LinkTable, NodeTable, grouped, read_tables
 
 if TYPE_CHECKING:
@@ -80,15 +81,14 @@ def build(nodes: NodeTable, links: LinkTable, layout: Layout) -> None:
 
     linkdist store build --nodes nodes.csv --edges links.csv --id paper --label field --out store
     """
-    from linkdist.cli.console import Stages
     from linkdist.store.build import build
     from linkdist.store.plan import parse_memory
 
     tables, memory = read_tables(nodes, links), parse_memory(layout.memory)
-    with Stages() as stages:
+    with Bars() as bars:
         build(
             tables, layout.out, parts=layout.parts, memory=memory, dtype=layout.dtype,
-            overwrite=layout.overwrite, callback=stages,
+            overwrite=layout.overwrite, callback=bars,
         )  # fmt: skip
     info(layout.out)
 
@@ -100,16 +100,15 @@ def synth(graph: Synthetic, layout: Layout) -> None:
 
     linkdist store synth --nodes 1000000 --links 10000000 --out store
     """
-    from linkdist.cli.console import Stages
     from linkdist.store.plan import parse_memory
     from linkdist.store.synthetic import Planted, synth
 
     planted = Planted(**asdict(graph), dtype=layout.dtype)
     memory = parse_memory(layout.memory)
-    with Stages() as stages:
+    with Bars() as bars:
         synth(
             layout.out, planted, parts=layout.parts, memory=memory, overwrite=layout.overwrite,
-            callback=stages,
+            callback=bars,
         )  # fmt: skip
     info(layout.out)
 
@@ -117,7 +116,6 @@ def synth(graph: Synthetic, layout: Layout) -> None:
 @store.command()
 def info(directory: StoreDir) -> None:
     """Show what a store contains and how much memory training on it takes."""
-    from linkdist.cli.console import print_table
     from linkdist.store.reader import Store
 
     rows = [{"": key, "value": value} for key, value in _rows(Store.open(directory))]
@@ -127,11 +125,10 @@ def info(directory: StoreDir) -> None:
 @store.command()
 def check(directory: StoreDir) -> None:
     """Read a whole store and report every problem; with problems, the exit code is 1."""
-    from linkdist.cli.console import Stages, note
     from linkdist.store.verify import check
 
-    with Stages() as stages:
-        problems = check(directory, stages)
+    with Bars() as bars:
+        problems = check(directory, bars)
     for problem in problems:
         note(problem)
     if problems:

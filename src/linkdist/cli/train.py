@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Option
 
+from linkdist.cli.console import Bars, note, print_table
 from linkdist.cli.options import (
     Address,
     Device,
@@ -25,7 +26,7 @@ from linkdist.cli.options import (
     read_tables,
     write_json,
 )
-from linkdist.errors import OptionError, check_names
+from linkdist.errors import OptionError, check_names, check_seeds
 
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import Saved
@@ -101,7 +102,6 @@ class Training:
 
     def options(self, default_method: str) -> Options:
         """Return the pipeline's options; raise OptionError if one is wrong."""
-        from linkdist.paper.run import check_seeds
         from linkdist.pipeline import Options
         from linkdist.training.fit import METHODS
 
@@ -163,7 +163,6 @@ def _train_on_tables(
     nodes: NodeTable, links: LinkTable, store: Store, training: Training, output: Output
 ) -> Saved:
     from linkdist import pipeline
-    from linkdist.cli.console import Stages
 
     if misplaced := given(store):
         raise OptionError(
@@ -180,14 +179,13 @@ def _train_on_tables(
         )
     options = training.options(pipeline.Options.method)
     tables = read_tables(nodes, links)
-    with Stages() as stages:
-        return pipeline.train(tables, output.out, options, resume=output.resume, callback=stages)
+    with Bars() as bars:
+        return pipeline.train(tables, output.out, options, resume=output.resume, callback=bars)
 
 
 def _train_on_store(
     store: Store, for_tables: list[str], training: Training, output: Output
 ) -> Saved:
-    from linkdist.cli.console import Stages
     from linkdist.distributed.pipeline import METHOD, train_store
     from linkdist.distributed.ray_train import train_by_workers
     from linkdist.store.plan import parse_memory
@@ -205,12 +203,12 @@ def _train_on_store(
     options = training.options(METHOD)
     memory = None if store.memory is None else parse_memory(store.memory)
     where = (store.store, output.out, options, memory)
-    with Stages() as stages:
+    with Bars() as bars:
         if store.workers is None:
-            return train_store(*where, resume=output.resume, callback=stages)
+            return train_store(*where, resume=output.resume, callback=bars)
         return train_by_workers(
             *where, store.workers, address=store.address, checkpoints=store.checkpoints,
-            resume=output.resume, callback=stages,
+            resume=output.resume, callback=bars,
         )  # fmt: skip
 
 
@@ -234,7 +232,6 @@ def parse_time(text: str) -> float:
 
 
 def _print_result(saved: Saved, output: Output) -> None:
-    from linkdist.cli.console import note, print_table
 
     estimates = saved.about.get("estimates")
     if estimates is not None:

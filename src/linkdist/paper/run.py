@@ -32,7 +32,7 @@ from linkdist._files import replace_text, sweep
 from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.data.graph import Graph
 from linkdist.data.splits import SETTINGS
-from linkdist.errors import DataError, OptionError, check_names
+from linkdist.errors import DataError, OptionError, check_names, check_seeds
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
@@ -86,30 +86,6 @@ class Plan:
         check_names("method", self.methods, METHODS)
         check_seeds(self.seed, self.runs, "--runs")
         find_device(self.device)
-
-
-def check_seeds(seed: int, count: int, option: str) -> None:
-    """Refuse a first seed, or a number of them, by which a seed is not one of 32 bits.
-
-    Parameters
-    ----------
-    seed, count : int
-        The first seed, and how many there are from it on.
-    option : str
-        The option that gave `count`.
-
-    Examples
-    --------
-    >>> check_seeds(0, 10, "--runs")
-    >>> check_seeds(0, 0, "--runs")
-    Traceback (most recent call last):
-    linkdist.errors.OptionError: --runs must be 1 or more; found 0.
-    """
-    if count < 1:
-        raise OptionError(f"{option} must be 1 or more; found {count}.")
-    if not 0 <= seed <= 2**32 - count:
-        rule = f"must be 0 or more, and with {option} added at most 2**32"
-        raise OptionError(f"--seed {rule}; found {seed} and {count}.")
 
 
 def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
