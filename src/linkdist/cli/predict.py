@@ -99,7 +99,8 @@ def update(
     from linkdist import pipeline
     from linkdist.artifacts.model_dir import load
 
-    about = load(model).about
+    saved = load(model)
+    about = saved.about
     if "id" not in about or "label" not in about:
         raise OptionError(f"{model} was not trained on a table; update it from Python.")
     old = model.resolve()
@@ -110,7 +111,7 @@ def update(
         source=links.source, target=links.target, strict=links.strict,
     )  # fmt: skip
     with Bars() as bars:
-        pipeline.update(model, tables, new, epochs=epochs, seed=seed, device=device, callback=bars)
+        pipeline.update(saved, tables, new, epochs=epochs, seed=seed, device=device, callback=bars)
     note(f"Model: {new}")
 
 
