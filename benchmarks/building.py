@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from measure import write
 
-from linkdist.pipeline import Tables, Watcher
+from linkdist.pipeline import Tables
+from linkdist.progress import Callback
 from linkdist.store.build import build
 from linkdist.store.plan import parse_memory
 
@@ -53,7 +54,7 @@ def make_tables(folder, n, m):
             file.write_table(pa.table([ids_of(end) for end in ends], schema=kinds))
 
 
-class Stages(Watcher):
+class Stages(Callback):
     """Seconds of each stage."""
 
     def __init__(self):
@@ -74,7 +75,7 @@ def built(folder, memory):
     """Build the store; a line of the table."""
     stages, started = Stages(), time.perf_counter()
     tables = Tables(folder / "nodes.parquet", folder / "links.parquet", "id", "class")
-    store = build(tables, folder / "store", memory=memory, overwrite=True, watcher=stages)
+    store = build(tables, folder / "store", memory=memory, overwrite=True, callback=stages)
     took = time.perf_counter() - started
     size = sum(file.size for file in store.manifest.files.values())
     return {

@@ -20,14 +20,15 @@ from measure import RESULTS, write
 from linkdist.data.graph import UNKNOWN
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.model import from_features
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.synthetic import Planted, synth
 
 PLANTED = Planted(40_000, 400_000, features=32, classes=8, labelled=0.02)
 EPOCHS, PARTS, FAULT = 4, 4, 0.4
 
 
-class Fault(Watcher):
+class Fault(Callback):
     """Does harm once the training is so far."""
 
     def __init__(self, harm):
@@ -58,7 +59,7 @@ def run(what, folder, store, harm_of=None):
     fault = Fault(harm_of and (lambda: harm_of(log)))
     started = time.perf_counter()
     options = Options(method="colinkdist", epochs=EPOCHS)
-    saved = train_by_workers(store.directory, out, options, 10**9, 2, watcher=fault, saved=0)
+    saved = train_by_workers(store.directory, out, options, 10**9, 2, callback=fault, saved=0)
     took = time.perf_counter() - started
     text = log.read_text()
     lost = re.search(r"lost after round (\d+)", text)

@@ -31,6 +31,7 @@ from measure import write
 from linkdist import pipeline
 from linkdist.artifacts.model_dir import load
 from linkdist.cli import main as cli
+from linkdist.progress import Callback
 
 for late in (
     "torch._dynamo",
@@ -232,7 +233,7 @@ def rows(times, seed=0):
         return [kill(case, times, moments, when) for case in cases for when in (ANY, WRITING)]
 
 
-class Suicidal(pipeline.Watcher):
+class Suicidal(Callback):
     """Notes each epoch and ends its process at one of them."""
 
     def __init__(self, log, epoch):
@@ -262,7 +263,7 @@ def resumed(epochs, total):
         options = pipeline.Options(epochs=total)
 
         def train(epoch, resume):
-            pipeline.train(data, out, options, resume=resume, watcher=Suicidal(log, epoch))
+            pipeline.train(data, out, options, resume=resume, callback=Suicidal(log, epoch))
 
         codes = [in_child(train, epoch, i > 0)[0] for i, epoch in enumerate([*epochs, None])]
         files = [(folder / model / KEPT[0]).read_bytes() for model in ("undisturbed", "model")]

@@ -69,8 +69,8 @@ class Service:
 
     def __init__(self, model, workers=1):
         self.started = time.perf_counter()
-        code = "import sys; from linkdist.cli.entry import main; sys.argv[0] = 'linkdist'; main()"
-        asked = [sys.executable, "-c", code, "serve", str(model), "--port", "0"]
+        program = [sys.executable, "-m", "linkdist.cli.main", "serve"]
+        asked = [*program, str(model), "--port", "0"]
         self.process = subprocess.Popen(
             [*asked, "--workers", str(workers)], stderr=subprocess.PIPE, text=True
         )

@@ -25,7 +25,8 @@ from linkdist.distributed.trainer import Schedule, train_rounds
 from linkdist.model import logits, message_passing
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.build_log import open_journal
 from linkdist.store.keys import count_loops, distinct, packed, unpacked
 from linkdist.store.manifest import bucket_file, buckets, expected_files, part_file
@@ -70,7 +71,7 @@ def stored(graph, labels, P, folder):
             "counts": tuple(rows_in(journal.folder / bucket_file(a, b), 8) for a, b in buckets(P)),
             "loops": loops, "made": True, "columns": None, "source": {},
         }  # fmt: skip
-        journal.finish(expected_files(P, "csr", made=True), fields, Watcher())
+        journal.finish(expected_files(P, "csr", made=True), fields, Callback())
     return Store.open(folder), (part.astype(np.int64) << PART) + row
 
 

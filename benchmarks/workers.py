@@ -23,7 +23,8 @@ from linkdist.distributed.schedule import rounds_of
 from linkdist.distributed.survey import survey
 from linkdist.distributed.trainer import Schedule
 from linkdist.nn.network import ForkedMLP
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training.coefficients import coefficients
@@ -33,7 +34,7 @@ PLANTED = Planted(100_000, 400_000, labelled=0.05)
 PARTS, STEPS = 4, 150
 
 
-class Times(Watcher):
+class Times(Callback):
     """When rounds were over, as seen from here."""
 
     def __init__(self):
@@ -53,7 +54,7 @@ def speed(store, found, folder, workers):
     times = Times()
     options = Options(method="colinkdist", epochs=3)
     train_by_workers(store.directory, folder / f"model-{workers}", options, 10**9, workers,
-                     watcher=times, found=found, threads=1)  # fmt: skip
+                     callback=times, found=found, threads=1)  # fmt: skip
     rounds = [r.buckets[0] for r in Schedule.of(store, 3, whole=False, beside=True).rounds]
     seen = {done: at for done, at in times.seen.items() if done}
     first, last = min(seen), max(seen)

@@ -24,7 +24,8 @@ class Service:
 @contextlib.contextmanager
 def serving(model, *options):
     """Start a service on a free port, and stop it at the end."""
-    asked = [sys.executable, "-m", "linkdist.cli.serve", str(model), "--port", "0", *options]
+    program = [sys.executable, "-m", "linkdist.cli.main", "serve"]
+    asked = [*program, str(model), "--port", "0", *options]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     process = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, env=environment)
     try:

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import sys
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,17 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from linkdist import from_features, pipeline, with_links
-from linkdist.artifacts import onnx
+from linkdist import fit, from_features, pipeline, with_links
+from linkdist.artifacts import manifest, onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
 from linkdist.artifacts.model_dir import Saved, load, save
-from linkdist.pipeline import Options, Tables, Watcher
+from linkdist.data import datasets
+from linkdist.data.splits import held_out
+from linkdist.errors import OptionError
+from linkdist.nn.aggregation import Neighbours
+from linkdist.pipeline import GraphSource, Options, Tables
+from linkdist.progress import Callback
+from linkdist.training.checkpoint import Checkpoint
 
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
 OLD, ALL = 240, 300
@@ -327,7 +334,7 @@ def test_ids_keep_their_type_and_order(command, model, papers, tmp_path):
 def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
     told = []
 
-    class Ear(Watcher):
+    class Ear(Callback):
         def stage(self, name):
             told.append(name)
 
@@ -336,7 +343,7 @@ def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
 
     n = len(papers["new_nodes"])
     tables = folder / "new_nodes.parquet", tmp_path / "predictions.csv"
-    assert pipeline.predict(model, *tables, watcher=Ear()) == n
+    assert pipeline.predict(model, *tables, callback=Ear()) == n
     assert told == ["predicting", (n, n)]
 
 
@@ -391,6 +398,15 @@ def test_the_old_directory_undoes_an_update(command, own, folder, tmp_path):
     assert predicted(own) == before
 
 
+def test_an_update_reads_the_model_once(command, own, folder, monkeypatch):
+    """The command once read and hashed all files to find the columns, and then again."""
+    reads = []
+    real = manifest.read_directory
+    monkeypatch.setattr(manifest, "read_directory", lambda *args: reads.append(args) or real(*args))
+    code, _, _ = command(*updating(own, folder))
+    assert (code, len(reads)) == (0, 1)
+
+
 def test_an_update_can_replace_the_model(command, own, folder, monkeypatch):
     old = weights(own)
     monkeypatch.chdir(own)
@@ -425,7 +441,7 @@ def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
     code, printed, shown = command(*updating(own, folder), "--nodes", nodes)
     assert (code, printed) == (2, "")
     assert "'alchemy' (1 rows), 'astrology' (2 rows)" in shown
-    assert "an update takes no new classes" in shown
+    assert "an update cannot add classes" in shown
     assert content(tmp_path) == before
 
 
@@ -436,7 +452,7 @@ def test_what_an_update_needs_must_be_there(command, own, folder, tmp_path):
     before = content(tmp_path)
     code, _, shown = command(*updating(tmp_path / "forgetful", folder))
     assert code == 2
-    assert "keeps no sample of old links" in shown
+    assert "has no replay buffer" in shown
     code, _, shown = command(*updating(tmp_path / "plain", folder))
     assert code == 2
     assert "was not trained on a table" in shown
@@ -483,13 +499,13 @@ def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "needs a named graph, or your own --nodes and --edges"),
-        (["--id", "paper"], "needs a named graph, or your own --nodes and --edges"),
+        ([], "found no --nodes, --edges, --id, --label, --out"),
+        (["--id", "paper"], "train needs your own tables"),
         (["--nodes", "nodes.csv"], "found no --edges, --id, --label, --out"),
         (["--edges", "links.csv", "--out", "model"], "found no --nodes, --id, --label"),
-        (["digits", "--nodes", "nodes.csv"], "the named graph 'digits', too"),
-        (["digits", "--out", "model"], "--out and --resume have no meaning"),
-        (["digits", "--resume"], "--out and --resume have no meaning"),
+        (["digits", "--nodes", "nodes.csv"], "use 'linkdist benchmark digits'."),
+        (["digits", "--out", "model"], "use 'linkdist benchmark digits'."),
+        (["digits", "--resume"], "use 'linkdist benchmark digits'."),
     ],
 )
 def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, args, words):
@@ -832,10 +848,62 @@ def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monk
         raise ZeroDivisionError("a drawing of nothing")
 
     said = []
-    watcher = Watcher()
-    watcher.note = said.append
+    callback = Callback()
+    callback.note = said.append
     monkeypatch.setattr(pipeline, part, fail)
     tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
-    pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), watcher=watcher)
+    pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), callback=callback)
     assert any(re.search("the model is saved.*a drawing of nothing", text) for text in said)
     assert load(tmp_path / "model").model.classes
+
+
+def test_everything_is_prepared_once(folder, tmp_path, monkeypatch):
+    """Features and neighbours were once prepared twice, and the checkpoint was loaded twice."""
+    counts = Counter()
+
+    def counted(name, real):
+        def call(*args, **options):
+            counts[name] += 1
+            return real(*args, **options)
+
+        return call
+
+    nodes = len((folder / "nodes.csv").read_text().splitlines()) - 1
+    for name, module in list(sys.modules.items()):
+        if name.startswith("linkdist.") and getattr(module, "make_inputs", None):
+            real = module.make_inputs
+            monkeypatch.setattr(
+                module,
+                "make_inputs",
+                lambda x, device, real=real: (
+                    counts.update(["inputs"] * (x.shape[0] == nodes)) or real(x, device)
+                ),
+            )
+    monkeypatch.setattr(Neighbours, "__init__", counted("neighbours", Neighbours.__init__))
+    monkeypatch.setattr(Checkpoint, "load", counted("checkpoint", Checkpoint.load))
+    tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
+    for method in ("selflinkdist", "colinkdist"):
+        counts.clear()
+        options = Options(method, epochs=1, held_out=0.1)
+        pipeline.train(tables, tmp_path / method, options, resume=True)
+        assert counts == {"inputs": 1, "neighbours": 1, "checkpoint": 1}
+
+
+def test_a_graph_in_memory_goes_the_same_way(tmp_path):
+    graph = datasets.load("digits")
+    saved = pipeline.train(GraphSource(graph), tmp_path / "model", Options("colinkdist", epochs=1))
+    split = held_out(graph.labels, 0.1, seed=0)
+    alone = fit(graph, split, method="colinkdist", epochs=1)
+    np.testing.assert_array_equal(
+        from_features(load(tmp_path / "model").model, graph.features),
+        from_features(alone.model, graph.features),
+    )
+    assert saved.about["scores"]["held-out nodes"] == len(split.validation)
+    assert saved.about["data"]["links"] == f"{len(graph.links)} links"
+    assert {path.name for path in (tmp_path / "model").iterdir()} >= {"report.html", "model.onnx"}
+
+
+def test_all_wrong_options_are_reported_together(tmp_path):
+    options = Options(epochs=0, held_out=1.0, budget=-1)
+    with pytest.raises(OptionError, match=r"epochs must.*held-out must.*a budget must"):
+        pipeline.train(Tables(Path("a"), Path("b"), "c", "d"), tmp_path / "model", options)

@@ -85,3 +85,27 @@ def check_names(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
     if unknown:
         names = f"unknown {what} {', '.join(unknown)}"
         raise OptionError(f"{names}; known are {', '.join(known)}.")
+
+
+def check_seeds(seed: int, count: int, option: str) -> None:
+    """Check that `count` seeds from `seed` on exist and fit into 32 bits.
+
+    Parameters
+    ----------
+    seed, count : int
+        The first seed and the number of seeds.
+    option : str
+        The option whose value is `count`.
+
+    Examples
+    --------
+    >>> check_seeds(0, 10, "--runs")
+    >>> check_seeds(0, 0, "--runs")
+    Traceback (most recent call last):
+    linkdist.errors.OptionError: --runs must be 1 or more; found 0.
+    """
+    if count < 1:
+        raise OptionError(f"{option} must be 1 or more; found {count}.")
+    if not 0 <= seed <= 2**32 - count:
+        rule = f"must be 0 or more, and with {option} added at most 2**32"
+        raise OptionError(f"--seed {rule}; found {seed} and {count}.")

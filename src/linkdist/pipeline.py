@@ -1,107 +1,70 @@
-"""From tables to a model, from a model to predictions, and on to the next model.
+"""The pipeline: data in, a model directory out; then updates and export.
 
-What the commands `train`, `predict` and `update` do, each in one call. Nothing here prints; a
-`Watcher` is told what a person may want to see.
+`train` is the one place where a training is started, evaluated and saved. What differs between
+tables, graphs in memory, stores and Ray workers is a `Source`: it reads the data and fits a model.
+Nothing here prints; a `linkdist.progress.Callback` receives progress and messages.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import torch
 
 from linkdist.artifacts.model_dir import Saved, check_target, load, save
 from linkdist.artifacts.onnx import export_onnx, with_onnx
 from linkdist.data.edges import with_own_loops
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.model import Model, from_features, logits
-from linkdist.nn.aggregation import Neighbours
-from linkdist.nn.inputs import make_inputs
-from linkdist.report.metrics import HeldOut, find
+from linkdist.prediction import predict as predict
+from linkdist.prediction import table_columns
+from linkdist.progress import Callback
+from linkdist.report.metrics import HeldOut, find, held_out_of
 from linkdist.report.model_report import render
 from linkdist.tables.encoders import Encoders
-from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
-from linkdist.tables.nodes import Nodes, check_ids, node_batches, read_nodes
-from linkdist.tables.predictions import PredictionWriter
-from linkdist.tables.schema import Guess
-from linkdist.tables.validation import Problems
-from linkdist.training.checkpoint import Checkpoint, Keeper, checkpoint_beside
+from linkdist.tables.nodes import Nodes, node_batches, read_nodes
+from linkdist.tables.source import Tables as Tables
+from linkdist.training.checkpoint import Keeper, checkpoint_beside
 from linkdist.training.fit import Fit, check_epochs, fit
 from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
-from linkdist.training.replay import feature_arrays, pack, remember, unpack
+from linkdist.training.replay import Memory, feature_arrays, pack, remember, unpack
 from linkdist.training.update import update as update_model
 
 COMPARED = 10_000
-"""Rows of a table, or of a model's sample, on which an export is compared."""
-
-
-class Watcher:
-    """Is told how the work goes; this one keeps silent."""
-
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-
-    def progress(self, done: int, total: int) -> None:
-        """How far the stage is; a total of 0 is not known."""
-
-    def columns(self, guesses: Mapping[str, Guess]) -> None:
-        """What the columns were taken for."""
-
-    def links(self, report: LinkReport) -> None:
-        """What became of the rows of the link table."""
-
-    def note(self, text: str) -> None:
-        """Something that is worth a line."""
-
-
-@dataclass(frozen=True)
-class Tables:
-    """A node table and a link table, and what their columns are.
-
-    Attributes
-    ----------
-    nodes, edges : Path
-        Parquet or CSV.
-    id, label : str
-        Columns of the node table.
-    features : sequence of str, optional
-        The columns that are features; by default all that can be.
-    kinds : mapping of str to str
-        Columns that are of another kind than guessed.
-    source, target : str, optional
-        Columns of the link table; by default its first two.
-    strict : bool
-        Whether links of unknown nodes, duplicates and self-loops are errors.
-    """
-
-    nodes: Path
-    edges: Path
-    id: str
-    label: str
-    features: Sequence[str] | None = None
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    source: str | None = None
-    target: str | None = None
-    strict: bool = False
+"""Number of rows on which an exported model is compared with the original."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to train; the fields are the command's options."""
+    """Options of a training.
+
+    Attributes
+    ----------
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
+        The training method.
+    replicas : int
+        Number of networks that are trained side by side and averaged.
+    epochs : int, optional
+        Number of epochs; see `linkdist.fit`.
+    held_out : float, optional
+        Share of the labels that form the validation split; see `linkdist.LinkDistClassifier`.
+    seed : int
+        Random seed for the split, the initial weights and sampling.
+    device : {'auto', 'cpu', 'cuda'}
+        Where to train.
+    budget : float, optional
+        Time limit of SelfLinkDist in seconds.
+    """
 
     method: str = "selflinkdist"
     replicas: int = 1
@@ -112,240 +75,288 @@ class Options:
     budget: float | None = None
 
     @property
+    def seeds(self) -> range:
+        """One random seed for each replica."""
+        return range(self.seed, self.seed + self.replicas)
+
+    @property
     def share(self) -> float:
-        """The share of the labels that is held out where a method needs validation nodes."""
+        """Share of the labels that form the validation split of the paper's methods."""
         return HELD_OUT if self.held_out is None else self.held_out
 
     def splits(self, labels: IntArray) -> list[Split]:
-        """One split for each replica; SelfLinkDist judges itself unless a share is given."""
-        seeds = range(self.seed, self.seed + self.replicas)
+        """One split for each replica; SelfLinkDist makes its own validation split or folds."""
         if self.method == "selflinkdist":
             return [keep_aside(labels, np.array([], dtype=np.int64))] * self.replicas
-        return [held_out(labels, self.share, seed) for seed in seeds]
+        return [held_out(labels, self.share, seed) for seed in self.seeds]
+
+    def check(self) -> None:
+        """Raise an OptionError that lists every option that is out of range."""
+        problems = []
+        try:
+            check_epochs(self.epochs)
+        except OptionError as error:
+            problems.append(str(error))
+        if self.held_out is not None and not 0 <= self.held_out < 1:
+            problems.append(f"held-out must be from 0 to below 1; found {self.held_out}.")
+        if self.budget is not None and self.budget <= 0:
+            problems.append(f"a budget must be longer than 0 s; found {self.budget:g} s.")
+        if problems:
+            raise OptionError(" ".join(problems))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A fitted model with everything that is needed to evaluate and save it.
+
+    Attributes
+    ----------
+    fit : Fit
+        The model and its training history.
+    graph, splits : Graph, sequence of Split
+        The graph on which the model is evaluated, and one split of it for each replica.
+    about : dict
+        Describes the data in the model directory.
+    replay : Memory
+        The replay buffer for later updates.
+    encoders : Encoders, optional
+        Turn the columns of a table into features.
+    ids : sequence, optional
+        The ids of the nodes. A report is written only where they are given.
+    """
+
+    fit: Fit
+    graph: Graph
+    splits: Sequence[Split]
+    about: dict[str, Any]
+    replay: Memory
+    encoders: Encoders | None = None
+    ids: Sequence[Any] | None = None
+
+
+class Source(Protocol):
+    """Data that a model can be trained on.
+
+    Attributes
+    ----------
+    resume_rule : str
+        What a resumed training must have in common with the interrupted one.
+    """
+
+    resume_rule: str
+
+    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
+        """Check and read the data; return the checkpoint of this training."""
+
+    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Fit a model, starting from the checkpoint where it has a state."""
 
 
 def train(
-    tables: Tables,
+    source: Tables | Source,
     out: Path,
     options: Options,
     *,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
+    tsne: bool | None = None,
 ) -> Saved:
-    """Train on tables and leave a model directory.
+    """Train a model, save it, evaluate it and add a report and an ONNX file.
+
+    The model is saved before it is evaluated. If the report or the ONNX file fails, the callback
+    receives a warning and the model directory stays complete without it.
 
     Parameters
     ----------
-    tables : Tables
+    source : Tables or Source
         The data.
     out : Path
         The model directory.
     options : Options
         How to train.
     resume : bool
-        Whether to go on where a killed training of the same data and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+        Whether to continue an interrupted training of the same data and options.
+    callback : Callback, optional
+        Receives progress and messages.
+    tsne : bool, optional
+        Whether the report has a t-SNE map of the hidden layer; by default up to 50,000 nodes.
 
     Returns
     -------
     Saved
-        What the directory holds.
+        The content of the model directory.
     """
-    watcher = watcher or Watcher()
-    check_options(out, options)
-    nodes, graph, report = _read(tables, watcher)
-    splits = options.splits(graph.labels)
-    checkpoint = _checkpoint(out, graph, options)
-    begin(checkpoint, resume, "data and options", watcher)
-    for warning in limits(graph, splits[0].train):
-        watcher.note(f"Warning: {warning}")
-    watcher.stage("training")
-    result = fit(
-        graph,
-        splits,
-        method=options.method,
-        seeds=list(range(options.seed, options.seed + options.replicas)),
-        epochs=options.epochs,
-        device=options.device,
-        progress=watcher.progress,
-        checkpoint=checkpoint,
-        judge=options.held_out != 0,
-        baselines=True,
-        budget=options.budget,
-        held_out=options.held_out,
-    )
+    callback = callback or Callback()
+    check_target(out)
+    options.check()
+    source = TableSource(source) if isinstance(source, Tables) else source
+    checkpoint = source.open(out, options, callback)
+    if not resume:
+        checkpoint.remove()
+    elif not checkpoint.exists():
+        callback.note(
+            "There is no checkpoint of this training to resume from: it must have the same "
+            f"{source.resume_rule}. Training starts from the beginning."
+        )
+    trained = source.train(options, checkpoint, callback)
     about = {
-        "id": tables.id,
-        "label": tables.label,
+        **trained.about,
         "method": options.method,
         "seed": options.seed,
-        "epochs": result.epochs,
-        "seconds": round(result.seconds, 1),
+        "epochs": trained.fit.epochs,
+        "seconds": round(trained.fit.seconds, 1),
         "date": datetime.now(UTC).date().isoformat(),
-        "data": {"nodes": graph.n, **_counts(graph), "links": str(report)},
     }
-    if result.estimates is not None:
-        about["estimates"] = result.estimates.as_json()
-    memory = remember(graph, splits, options.seed)
-    saved = Saved(result.model, nodes.encoders, about, pack(memory))
+    if trained.fit.estimates is not None:
+        about["estimates"] = trained.fit.estimates.as_json()
+    saved = Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
     save(out, saved)
     checkpoint.remove()
-    saved = _with_report(saved, out, graph, splits, result, nodes.ids, watcher)
+    saved = _with_report(saved, trained, out, callback, tsne)
     save(out, saved)
     return saved
 
 
 def _with_report(
-    saved: Saved,
-    out: Path,
-    graph: Graph,
-    splits: Sequence[Split],
-    result: Fit,
-    ids: Sequence[Any],
-    watcher: Watcher,
+    saved: Saved, trained: Trained, out: Path, callback: Callback, tsne: bool | None
 ) -> Saved:
-    """The same with scores, a report and an ONNX file; what fails leaves a warning, not a hole."""
-    watcher.stage("writing the report")
+    """Add scores, a report and an ONNX file; a failure of one of them is only a warning."""
+    callback.stage("writing the report")
+    graph, splits, result = trained.graph, trained.splits, trained.fit
     try:
-        findings = find(graph, splits, result, ids)
-        about = {**saved.about, **scores_of(findings.held_out)}
-        saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
-    except Exception as error:  # whatever scikit-learn or a drawing raises
-        watcher.note(f"Warning: the model is saved, but its report could not be written: {error}")
+        if trained.ids is None:
+            held = held_out_of(graph, splits, result)
+            saved = replace(saved, about={**saved.about, **scores_of(held)})
+        else:
+            findings = find(graph, splits, result, trained.ids)
+            about = {**saved.about, **scores_of(findings.held_out)}
+            saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
+    except Exception as error:  # anything that scikit-learn or a chart may raise
+        callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
         return with_onnx(saved)
-    except Exception as error:  # whatever ONNX raises
-        watcher.note(f"Warning: the model is saved, but not as ONNX: {error}")
+    except Exception as error:  # anything that ONNX may raise
+        callback.note(f"Warning: the model is saved, but not as ONNX: {error}")
         return saved
 
 
-def begin(checkpoint: Keeper, resume: bool, same: str, watcher: Watcher) -> None:
-    """Forget what an earlier training left, or say that there is nothing to go on from.
+@dataclass
+class GraphSource:
+    """A graph in memory.
 
-    Examples
-    --------
-    >>> begin(Checkpoint(Path("no/such/state"), "digits"), True, "data and options", Watcher())
-    """
-    if not resume:
-        checkpoint.remove()
-    elif checkpoint.load() is None:
-        watcher.note(
-            f"There is no state of this very training to go on from: it must have the same {same}. "
-            "It begins anew."
-        )
-
-
-def check_options(out: Path, options: Options) -> None:
-    """Refuse what no training can begin with, before anything is read.
-
-    Examples
-    --------
-    >>> check_options(Path("a/directory/that/is/not/there"), Options())
-    """
-    check_target(out)
-    check_epochs(options.epochs)
-    if options.held_out is not None and not 0 <= options.held_out < 1:
-        raise OptionError(f"held-out must be from 0 to below 1; found {options.held_out}.")
-    if options.budget is not None and options.budget <= 0:
-        raise OptionError(f"a budget must be longer than 0 s; found {options.budget:g} s.")
-
-
-def predict(
-    model: Path,
-    nodes: Path,
-    out: Path,
-    *,
-    edges: Path | None = None,
-    device: str = "auto",
-    watcher: Watcher | None = None,
-) -> int:
-    """Predict a table of nodes, of any length where no links are given.
-
-    Parameters
+    Attributes
     ----------
-    model, nodes, out : Path
-        The model directory, a table with the model's columns, and the table to write.
-    edges : Path, optional
-        Links among these nodes; then all of their logits are held at once.
-    device : {'auto', 'cpu', 'cuda'}
-        Where to compute.
-    watcher : Watcher, optional
-        Is told how it goes.
-
-    Returns
-    -------
-    int
-        How many nodes were predicted.
+    graph : Graph
+        The graph.
+    ids : sequence, optional
+        The ids of the nodes, for the report; by default their row numbers.
+    about : dict
+        Describes the data in the model directory.
+    encoders : Encoders, optional
+        Turn the columns of a table into the features.
     """
-    return predict_table(load(model), nodes, out, edges=edges, device=device, watcher=watcher)
+
+    graph: Graph
+    ids: Sequence[Any] | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    encoders: Encoders | None = None
+    resume_rule = "data and options"
+
+    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
+        """Return the checkpoint next to the model directory, for exactly these data and options."""
+        graph = self.graph
+        digest = hashlib.sha256(json.dumps(asdict(options)).encode())
+        for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
+            digest.update(np.ascontiguousarray(part).data)
+        return checkpoint_beside(out, digest.hexdigest())
+
+    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Fit a model to the graph."""
+        graph, splits = self.graph, options.splits(self.graph.labels)
+        for warning in limits(graph, splits[0].train):
+            callback.note(f"Warning: {warning}")
+        callback.stage("training")
+        result = fit(
+            graph,
+            splits,
+            method=options.method,
+            seeds=list(options.seeds),
+            epochs=options.epochs,
+            device=options.device,
+            progress=callback.progress,
+            checkpoint=checkpoint,
+            judge=options.held_out != 0,
+            baselines=True,
+            budget=options.budget,
+            held_out=options.held_out,
+        )
+        about = {"data": _describe(graph, f"{len(graph.links)} links"), **self.about}
+        ids = range(graph.n) if self.ids is None else self.ids
+        replay = remember(graph, splits, options.seed)
+        return Trained(result, graph, splits, about, replay, self.encoders, ids)
 
 
-def predict_table(
-    saved: Saved,
-    nodes: Path,
-    out: Path,
-    *,
-    edges: Path | None = None,
-    device: str = "auto",
-    watcher: Watcher | None = None,
-) -> int:
-    """`predict` with a model that is loaded already, for who predicts many tables."""
-    watcher = watcher or Watcher()
-    column, encoders = table_columns(saved)
-    there = saved.model.to(find_device(device))
-    watcher.stage("predicting")
-    batches = _watched(node_batches(nodes, column, encoders), open_table(nodes).rows or 0, watcher)
-    parts = (
-        _from_features(there, batches)
-        if edges is None
-        else _linked(there, column, batches, edges, watcher)
-    )
-    first = next(parts, None)
-    if first is None:
-        raise TableError(f"{nodes}: the table has no rows.")
-    done = 0
-    with PredictionWriter(out, column, first[0].type, there.classes) as writer:
-        for ids, p in itertools.chain([first], parts):
-            writer.write(ids, p)
-            done += len(ids)
-    return done
+class TableSource:
+    """A node table and a link table."""
+
+    resume_rule = GraphSource.resume_rule
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
+        """Read the tables; return the checkpoint next to the model directory."""
+        nodes, graph, report = _read(self.tables, callback)
+        columns = {"id": self.tables.id, "label": self.tables.label}
+        about = {**columns, "data": _describe(graph, str(report))}
+        self.read = GraphSource(graph, nodes.ids, about, nodes.encoders)
+        return self.read.open(out, options, callback)
+
+    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Fit a model to the graph of the tables."""
+        return self.read.train(options, checkpoint, callback)
 
 
 def update(
-    model: Path,
+    model: Path | Saved,
     tables: Tables,
     out: Path,
     *,
     epochs: int | None = None,
     seed: int = 0,
     device: str = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Saved:
-    """Bring a model up to date with new nodes and links.
+    """Update a model with new nodes and links.
 
     Parameters
     ----------
-    model : Path
-        The model directory.
+    model : Path or Saved
+        The model directory, or its content.
     tables : Tables
-        What is new, with the model's columns; old nodes that new links lead to come along.
+        The new nodes and links, with the columns of the model. Old nodes at the ends of new links
+        must be in the node table, too.
     out : Path
-        The new model's directory; may be the old one's.
+        The directory of the new model; it may be that of the old one.
     epochs, seed, device
-        As `linkdist.training.update.update` takes them.
-    watcher : Watcher, optional
-        Is told how it goes.
+        See `linkdist.training.update.update`.
+    callback : Callback, optional
+        Receives progress and messages.
+
+    Returns
+    -------
+    Saved
+        The content of the new model directory.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     check_target(out)
     check_epochs(epochs)
-    saved = load(model)
+    saved = model if isinstance(model, Saved) else load(model)
     if saved.rehearsal is None:
-        raise ModelError(f"{model} keeps no sample of old links, so it cannot be updated.")
+        raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
     there = saved.model.to(find_device(device))
-    _, graph, report = _read(tables, watcher, saved)
-    watcher.stage("updating")
+    _, graph, report = _read(tables, callback, saved)
+    callback.stage("updating")
     memory = update_model(
         there,
         unpack(saved.rehearsal, there.classes),
@@ -353,28 +364,24 @@ def update(
         method=saved.about.get("method", "colinkdist"),
         seed=seed,
         epochs=epochs,
-        progress=watcher.progress,
+        progress=callback.progress,
     )
-    added = {"nodes": graph.n, **_counts(graph), "links": str(report)}
-    about = {**saved.about, "updates": [*saved.about.get("updates", []), added]}
+    updates = [*saved.about.get("updates", []), _describe(graph, str(report))]
+    about = {**saved.about, "updates": updates}
     new = with_onnx(Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
     save(out, new)
     return new
 
 
 def export(
-    saved: Saved,
-    path: Path,
-    *,
-    with_neighbour_head: bool = False,
-    rows: Path | None = None,
+    saved: Saved, path: Path, *, with_neighbour_head: bool = False, rows: Path | None = None
 ) -> tuple[int, float]:
-    """Write a model as ONNX, compared on a table's rows or on the model's own sample.
+    """Write a model as ONNX after comparing both on a table, or on the model's replay buffer.
 
     Returns
     -------
     int, float
-        On how many rows it was compared, and the largest difference.
+        Number of rows on which they were compared, and the largest difference.
     """
     if rows is not None:
         column, encoders = table_columns(saved)
@@ -384,15 +391,15 @@ def export(
     elif saved.rehearsal is not None:
         features = unpack(saved.rehearsal, saved.model.classes).graph.features[:COMPARED]
     else:
-        raise ModelError("the model keeps no sample of nodes to compare on; name a table of rows.")
+        raise ModelError("the model has no replay buffer to compare on; name a table of rows.")
     difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)
     return features.shape[0], difference
 
 
 def _read(
-    tables: Tables, watcher: Watcher, saved: Saved | None = None
+    tables: Tables, callback: Callback, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
-    watcher.stage("reading nodes")
+    callback.stage("reading nodes")
     nodes = read_nodes(
         tables.nodes,
         tables.id,
@@ -400,83 +407,33 @@ def _read(
         kinds=tables.kinds,
         features=tables.features,
         encoders=None if saved is None else saved.encoders,
-        progress=watcher.progress,
+        progress=callback.progress,
         classes=None if saved is None else saved.model.classes,
     )
     if nodes.unknown_labels:
-        named = ", ".join(f"{name!r} ({n} rows)" for name, n in nodes.unknown_labels.items())
+        names = ", ".join(f"{name!r} ({n} rows)" for name, n in nodes.unknown_labels.items())
         raise TableError(
-            f"{tables.nodes}: the model does not know the classes {named}; an update takes no new "
-            "classes. Train anew on all data, or leave these labels empty."
+            f"{tables.nodes}: the model does not know the classes {names}; an update cannot add "
+            "classes. Train a new model on all data, or leave these labels empty."
         )
-    watcher.columns(nodes.guesses)
-    watcher.stage("reading links")
+    callback.columns(nodes.guesses)
+    callback.stage("reading links")
     links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
-    watcher.links(report)
-    every = with_own_loops(links, len(nodes.labels))
-    return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
+    callback.links(report)
+    links = with_own_loops(links, len(nodes.labels))
+    return nodes, Graph.build(nodes.features, links, nodes.labels, nodes.classes), report
 
 
-def table_columns(saved: Saved) -> tuple[str, Encoders]:
-    """The column of ids and the encoders of a model that reads tables."""
-    if saved.encoders is None or "id" not in saved.about:
-        raise ModelError("this model was not trained on a table; use it from Python.")
-    return saved.about["id"], saved.encoders
-
-
-Batches: TypeAlias = Iterator[tuple[pa.Array, FeatureMatrix]]
-Parts: TypeAlias = Iterator[tuple[pa.Array, npt.NDArray[np.float32]]]
-
-
-def _watched(batches: Batches, total: int, watcher: Watcher) -> Batches:
-    done = 0
-    for ids, features in batches:
-        yield ids, features
-        done += len(ids)
-        watcher.progress(done, total)
-
-
-def _from_features(model: Model, batches: Batches) -> Parts:
-    return ((ids, from_features(model, features)) for ids, features in batches)
-
-
-def _linked(model: Model, column: str, batches: Batches, edges: Path, watcher: Watcher) -> Parts:
-    """All nodes at once: a node's neighbours may stand anywhere in the table."""
-    device, ids, both = model.alpha.device, [], []
-    for names, features in batches:
-        ids.append(names)
-        both.append(torch.stack(logits(model.network, make_inputs(features, device))))
-    if not ids:
-        return
-    whole, (z, s) = pa.concat_arrays(ids), torch.cat(both, dim=2)
-    problems = Problems()
-    check_ids(whole, column, problems)
-    problems.check()
-    watcher.stage("reading links")
-    links, report = read_links(edges, whole)
-    watcher.links(report)
-    back = links[links[:, 0] != links[:, 1], ::-1]
-    neighbours = Neighbours([np.concatenate([links, back])], len(whole), device)
-    passed = model.with_neighbours(z, s, neighbours)
-    yield whole, passed.softmax(-1).mean(0).cpu().numpy()
-
-
-def _checkpoint(out: Path, graph: Graph, options: Options) -> Checkpoint:
-    """Beside the model directory, for this very data and these options."""
-    digest = hashlib.sha256(json.dumps(vars(options), default=str).encode())
-    for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
-        digest.update(np.ascontiguousarray(part).data)
-    return checkpoint_beside(out, digest.hexdigest())
-
-
-def _counts(graph: Graph) -> dict[str, Any]:
+def _describe(graph: Graph, links: str) -> dict[str, Any]:
+    """Number of nodes, labels of each class and links, for the model card."""
     known = graph.labels[graph.labels != UNKNOWN]
     counts = np.bincount(known, minlength=graph.C).tolist()
-    return {"labels": dict(zip(graph.classes, counts, strict=True))}
+    labels = dict(zip(graph.classes, counts, strict=True))
+    return {"nodes": graph.n, "labels": labels, "links": links}
 
 
 def scores_of(held: HeldOut | None) -> dict[str, Any]:
-    """Accuracies of the kept weights on held-out nodes; curve and confusion from features."""
+    """Validation accuracy of the kept weights; curve and confusion matrix from features."""
     if held is None:
         return {}
     found = {

@@ -16,11 +16,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from linkdist import pipeline
+from linkdist import pipeline, prediction
 from linkdist.distributed import ray_predict
 from linkdist.distributed.ray_predict import predict_directory
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # of itself
 
@@ -186,13 +186,13 @@ def predicted(monkeypatch):
 
     def predict_table(saved, nodes, out, **options):
         found.append(nodes.name)
-        return pipeline.predict_table(saved, nodes, out, **options)
+        return prediction.predict_table(saved, nodes, out, **options)
 
     monkeypatch.setattr(ray_predict, "predict_table", predict_table)
     return found
 
 
-class Interrupting(Watcher):
+class Interrupting(Callback):
     """Ends a run as Ctrl-C does, once so many rows are done."""
 
     def __init__(self, after):
@@ -205,7 +205,7 @@ class Interrupting(Watcher):
 
 def interrupted(*args, after=301):
     with pytest.raises(KeyboardInterrupt):
-        predict_directory(*args, device="cpu", watcher=Interrupting(after))
+        predict_directory(*args, device="cpu", callback=Interrupting(after))
 
 
 def test_a_run_that_was_ended_goes_on(papers_model, nodes, plain, tmp_path, predicted):
@@ -251,7 +251,7 @@ def test_lost_rows_are_noticed(papers_model, nodes, table, plain, tmp_path, monk
         if path.name == "part-3.parquet":
             put(tmp_path / "fewer.parquet", table.slice(640, 259))
             path = tmp_path / "fewer.parquet"
-        return pipeline.predict_table(saved, path, out, **options)
+        return prediction.predict_table(saved, path, out, **options)
 
     out = tmp_path / "predictions"
     with monkeypatch.context() as patch:
@@ -272,12 +272,12 @@ def test_progress_counts_the_rows_of_all_files(request, papers_model, nodes, tmp
         request.getfixturevalue("ray")
     told = []
 
-    class Ear(Watcher):
+    class Ear(Callback):
         def progress(self, done, total):
             told.append((done, total))
 
     out = tmp_path / "predictions"
-    predict_directory(papers_model, nodes, out, workers=workers, watcher=Ear())
+    predict_directory(papers_model, nodes, out, workers=workers, callback=Ear())
     assert {total for _, total in told} == {1200}
     assert told == sorted(told)
     assert told[-1][0] == 1200

@@ -20,7 +20,8 @@ from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import survey
 from linkdist.errors import OptionError, StoreError
 from linkdist.model import from_features
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.synthetic import Planted, synth
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def accuracy(model, store):
     return np.concatenate(hits).mean()
 
 
-class Kill(Watcher):
+class Kill(Callback):
     """Kills the second worker after a few rounds, once."""
 
     def __init__(self, log):
@@ -81,7 +82,7 @@ def test_a_killed_worker_is_replaced_and_the_log_says_so(ray, store, tmp_path):
     place = (tmp_path / "state").as_uri()
     saved = train_by_workers(
         store.directory, tmp_path / "model", OPTIONS, 10**9, 2,
-        checkpoints=place, watcher=kill, saved=0,
+        checkpoints=place, callback=kill, saved=0,
     )  # fmt: skip
     assert kill.done
     text = log.read_text()
@@ -139,7 +140,7 @@ def test_workers_and_a_gpu_are_told(store, tmp_path):
 
 @pytest.mark.parametrize("option", ["--memory", "--workers", "--address", "--checkpoints"])
 def test_what_is_for_stores_alone_is_told(option, command):
-    code, _, said = command("train", "digits", option, "2")
+    code, _, said = command("train", option, "2")
     assert code == 2
     assert f"for training on a --store; found {option}." in " ".join(said.split())
 
@@ -147,10 +148,10 @@ def test_what_is_for_stores_alone_is_told(option, command):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--address", "auto"], "for --workers; say how many."),
-        (["--checkpoints", "state"], "for --workers; say how many."),
-        (["--setting", "inductive", "--strict", "--id", "x"], "Found --id, --strict, --setting."),
-        (["digits"], "Found a named graph."),
+        (["--address", "auto"], "need --workers, the number of processes."),
+        (["--checkpoints", "state"], "need --workers, the number of processes."),
+        (["--budget", "1m", "--strict", "--id", "x"], "Found --id, --strict, --budget."),
+        (["digits"], "use 'linkdist benchmark digits'."),
     ],
 )
 def test_what_a_store_does_not_take_is_told(given, told, store, command, tmp_path):

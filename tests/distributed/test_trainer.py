@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.fs
 import pytest
 import torch
 
+import linkdist.pipeline
 from linkdist.artifacts.model_dir import load
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import View
@@ -25,7 +27,8 @@ from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, tra
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.pipeline import Options, Watcher
+from linkdist.pipeline import Options
+from linkdist.progress import Callback
 from linkdist.store.manifest import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
@@ -383,7 +386,21 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
-class Killed(Watcher):
+@pytest.mark.parametrize("part", ["held_out_of", "with_onnx"])
+def test_a_failure_after_training_on_a_store_leaves_a_model(in_parts, tmp_path, monkeypatch, part):
+    """An exception in ONNX once ended the training from a store before the model was saved."""
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("of nothing")
+
+    monkeypatch.setattr(linkdist.pipeline, part, fail)
+    options, told = Options(method="colinkdist", epochs=1), Told()
+    train_store(in_parts.directory, tmp_path / "model", options, 10**9, callback=told)
+    assert any(re.search("the model is saved.*of nothing", text) for text in told.notes)
+    assert load(tmp_path / "model").model.classes == in_parts.classes
+
+
+class Killed(Callback):
     """Stops a training that has done a part of its work."""
 
     def progress(self, done, total):
@@ -394,7 +411,7 @@ class Killed(Watcher):
         self.stages = [*getattr(self, "stages", []), name]
 
 
-class Told(Watcher):
+class Told(Callback):
     """Remembers what was said."""
 
     def __init__(self):
@@ -408,8 +425,8 @@ class Told(Watcher):
 def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
     options, told = Options(method="colinkdist", epochs=2), Told()
     with pytest.raises(KeyboardInterrupt):
-        train_store(in_parts.directory, tmp_path / "model", options, memory, watcher=Killed())
-    train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, watcher=told)
+        train_store(in_parts.directory, tmp_path / "model", options, memory, callback=Killed())
+    train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, callback=told)
     assert not told.notes
 
 
@@ -417,11 +434,11 @@ def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
 def test_a_position_of_another_order_of_rounds_is_passed_over(in_parts, tmp_path, first, then):
     options, out = Options(method="colinkdist", epochs=2), tmp_path / "model"
     with pytest.raises(KeyboardInterrupt):
-        train_store(in_parts.directory, out, options, first, watcher=Killed())
+        train_store(in_parts.directory, out, options, first, callback=Killed())
     assert (tmp_path / ".model.training").exists()
     told = Told()
-    resumed = train_store(in_parts.directory, out, options, then, resume=True, watcher=told)
-    assert "begins anew" in told.notes[0]
+    resumed = train_store(in_parts.directory, out, options, then, resume=True, callback=told)
+    assert "starts from the beginning" in told.notes[0]
     anew = train_store(in_parts.directory, tmp_path / "anew", options, then)
     assert same(weights(resumed.model), weights(anew.model))
 

@@ -29,7 +29,8 @@ from linkdist.errors import DataError, OptionError
 from linkdist.paper import protocol, run
 from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.paper.report import write_report
-from linkdist.paper.run import Plan, Watcher, reproduce
+from linkdist.paper.run import Plan, reproduce
+from linkdist.progress import Callback
 
 KEYS = {
     *("dataset", "setting", "method", "seeds", "scores", "mean", "std", "best_epochs"),
@@ -339,14 +340,14 @@ def test_a_cell_named_twice_is_trained_once(tmp_path, stubbed):
     assert stubbed == ["digits transductive MLP"]
 
 
-def test_a_watcher_is_told_everything(tmp_path, stubbed):
+def test_a_callback_receives_every_event(tmp_path, stubbed):
     told = []
 
-    class Listener(Watcher):
-        def start(self, cells, done):
-            told.append(("start", cells, done))
+    class Listener(Callback):
+        def start(self, total, done):
+            told.append(("start", total, done))
 
-        def cell(self, name):
+        def stage(self, name):
             told.append(("cell", name))
 
         def finished(self, records):
@@ -365,9 +366,9 @@ def test_a_watcher_is_told_everything(tmp_path, stubbed):
 
 def test_progress_is_told_by_epoch(tmp_path):
     epochs = []
-    watcher = Watcher()
-    watcher.epoch = lambda done, total: epochs.append((done, total))
-    reproduce(plan(tmp_path, "LinkDist"), watcher)
+    callback = Callback()
+    callback.progress = lambda done, total: epochs.append((done, total))
+    reproduce(plan(tmp_path, "LinkDist"), callback)
     assert epochs == [(1, 2), (2, 2)]
 
 
@@ -512,9 +513,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, undisturbed, done, how, cod
         kept = read(tmp_path / "results.json")
         assert cells(kept) == [cell for cell in cells(undisturbed) if cell in cells(kept)]
     heard = []
-    watcher = Watcher()
-    watcher.start = lambda *numbers: heard.append(numbers)
-    records = reproduce(plan(tmp_path, *SOME, settings=TWO, runs=2), watcher)
+    callback = Callback()
+    callback.start = lambda *numbers: heard.append(numbers)
+    records = reproduce(plan(tmp_path, *SOME, settings=TWO, runs=2), callback)
     assert heard == [(4, done)]
     assert timeless(records) == timeless(undisturbed)
     assert read(tmp_path / "results.json") == records
@@ -619,9 +620,9 @@ def only(name):
 def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "load", only("amazon-photo"))
     skipped = {}
-    watcher = Watcher()
-    watcher.skipped = skipped.__setitem__
-    records = reproduce(plan(tmp_path, "MLP", datasets=None), watcher)
+    callback = Callback()
+    callback.skipped = skipped.__setitem__
+    records = reproduce(plan(tmp_path, "MLP", datasets=None), callback)
     assert cells(records) == [("amazon-photo", "full-supervised", "MLP")]
     others = [name for name in PAPER_DATASETS if name != "amazon-photo"]
     assert skipped == {name: f"{name} could not be downloaded." for name in others}
@@ -692,20 +693,21 @@ def test_a_folder_that_cannot_be_made_is_told_of(tmp_path, stubbed, out):
 def child(hang_at: int, *args: str) -> None:
     """`linkdist *args`, quick, which after `hang_at` trainings stops in the next one's middle."""
     from linkdist.cli import main as cli
+    from linkdist.cli import paper as commands
 
     make_quick(setattr)
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     out = Path(args[-1])
 
-    class Hanging(cli.Bars):
-        def epoch(self, done, total):
+    class Hanging(commands.Bars):
+        def progress(self, done, total):
             if done == 2 and count_cells(out) == hang_at:
                 (out / "hanging").touch()
                 while True:
                     time.sleep(1)
 
-    cli.Bars = Hanging
+    commands.Bars = Hanging
     sys.argv = ["linkdist", *args]
     cli.main()
 

@@ -135,7 +135,7 @@ def test_several_workers_answer_and_count_together(papers_model):
 
 def test_the_service_imports_no_pytorch():
     code = (
-        "import sys, linkdist.serve.app, linkdist.cli.serve\n"
+        "import sys, linkdist.serve.app, linkdist.cli.main\n"
         "print([m for m in ('torch', 'sklearn', 'numba', 'onnx') if m in sys.modules])"
     )
     asked = [sys.executable, "-c", code]
@@ -153,10 +153,8 @@ def test_the_service_imports_no_pytorch():
 )
 def test_a_mistake_is_told_in_plain_words(papers_model, options, words):
     asked = [str(papers_model) if part == "MODEL" else part for part in options]
-    code = "import sys; from linkdist.cli.entry import main; sys.argv[0] = 'linkdist'; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "serve", *asked], capture_output=True, text=True
-    )
+    program = [sys.executable, "-m", "linkdist.cli.main", "serve"]
+    done = subprocess.run([*program, *asked], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("linkdist: ")
     assert words in done.stderr

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import Graph
 from linkdist.errors import OptionError, StoreError, TableError
-from linkdist.pipeline import Tables, Watcher
+from linkdist.pipeline import Tables
+from linkdist.progress import Callback
 from linkdist.store import build as build_module
 from linkdist.store import partition, resolve_links
 from linkdist.store.build import build
@@ -63,7 +64,7 @@ def in_memory(tables):
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
 
-class Reports(Watcher):
+class Reports(Callback):
     def links(self, report):
         self.report = report
 
@@ -81,7 +82,7 @@ def check_same(tables, out, dtype, parts, **options):
         assert str(found.value) == refusal
         return None
     told = Reports()
-    store = build(tables, out, parts=parts, dtype=dtype, watcher=told, **options)
+    store = build(tables, out, parts=parts, dtype=dtype, callback=told, **options)
     x, y, links = as_arrays(store, text_of(nodes.ids).to_pylist())
     expected = dense(graph.features)
     if store.kind == "float16":

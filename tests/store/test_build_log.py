@@ -18,7 +18,7 @@ import pytest
 
 from linkdist._files import ASIDE
 from linkdist.errors import OptionError, StoreError, TableError
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 from linkdist.store import build as build_module
 from linkdist.store import build_log as journal_module
 from linkdist.store import plan, resolve_links
@@ -87,7 +87,7 @@ def test_a_build_killed_anywhere_ends_with_the_same_bytes(
     assert not out.with_name("store.building").exists()
 
 
-class AtStage(Watcher):
+class AtStage(Callback):
     def __init__(self, stage):
         self.asked, self.seen = stage, []
 
@@ -107,9 +107,9 @@ def test_a_build_killed_at_each_stage_ends_with_the_same_bytes(papers, tmp_path,
     out = tmp_path / "store"
     for stage in STAGES:
         with pytest.raises(KilledError):
-            build_papers(papers, out, watcher=AtStage(stage))
+            build_papers(papers, out, callback=AtStage(stage))
     last = AtStage(None)
-    build_papers(papers, out, watcher=last)
+    build_papers(papers, out, callback=last)
     assert last.seen == ["taking digests"], "what is done is not done again"
     assert tree(out) == undisturbed
 
@@ -142,9 +142,9 @@ def test_what_was_written_is_not_written_again(papers, tmp_path, monkeypatch, fi
 def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
     out = tmp_path / "store"
     with pytest.raises(KilledError):
-        build_papers(papers, out, parts=2, watcher=AtStage("reading links"))
+        build_papers(papers, out, parts=2, callback=AtStage("reading links"))
     again = AtStage(None)
-    build_papers(papers, out, watcher=again)
+    build_papers(papers, out, callback=again)
     assert again.seen[0] == "surveying nodes"
     assert tree(out) == undisturbed
     nodes = tmp_path / "nodes.csv"
@@ -153,11 +153,11 @@ def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
     tables = type(tables)(nodes, tables.edges, tables.id, tables.label)
     other = tmp_path / "other"
     with small(), pytest.raises(KilledError):
-        build(tables, other, parts=3, watcher=AtStage("reading links"))
+        build(tables, other, parts=3, callback=AtStage("reading links"))
     os.utime(nodes, ns=(1, 1))
     again = AtStage(None)
     with small():
-        build(tables, other, parts=3, watcher=again)
+        build(tables, other, parts=3, callback=again)
     assert again.seen[0] == "surveying nodes"
     assert tree(other) == undisturbed
 
@@ -166,7 +166,7 @@ def test_other_options_or_tables_begin_anew(papers, tmp_path, undisturbed):
 def test_a_journal_that_cannot_be_trusted_begins_anew(papers, tmp_path, undisturbed, damage):
     out, folder = tmp_path / "store", tmp_path / "store.building"
     with pytest.raises(KilledError):
-        build_papers(papers, out, watcher=AtStage("reading links"))
+        build_papers(papers, out, callback=AtStage("reading links"))
     if damage == "garbage":
         (folder / "journal.json").write_text("[1, 2")
     elif damage == "missing":
@@ -184,7 +184,7 @@ def test_what_a_kill_left_of_a_file_is_swept(papers, tmp_path, undisturbed):
     """A journal or manifest that was being written is in nobody's way, and no store has it."""
     out, folder = tmp_path / "store", tmp_path / "store.building"
     with pytest.raises(KilledError):
-        build_papers(papers, out, watcher=AtStage("taking digests"))
+        build_papers(papers, out, callback=AtStage("taking digests"))
     for name in LEFT:
         (folder / name).write_text("half a file")
     build_papers(papers, out)
@@ -310,7 +310,7 @@ def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path,
         build_papers(papers, out)
     journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
     assert journal["read"] == 1000
-    build_papers(papers, out, watcher=again)
+    build_papers(papers, out, callback=again)
     assert again.seen[:2] == ["sorting ids", "reading links"]
     assert tree(out) == undisturbed
 
@@ -327,7 +327,7 @@ def test_with_parts_given_another_memory_goes_on(papers, tmp_path, undisturbed, 
     ):
         build_papers(papers, out, memory=10**8)
     with mock.patch.multiple(build_module, **more):
-        build_papers(papers, out, memory=10**9, watcher=again)
+        build_papers(papers, out, memory=10**9, callback=again)
     assert again.seen[:2] == ["sorting ids", "reading links"]
     assert tree(out) == undisturbed
 
@@ -335,8 +335,8 @@ def test_with_parts_given_another_memory_goes_on(papers, tmp_path, undisturbed, 
 def test_another_memory_begins_anew_where_parts_follow_from_it(papers, tmp_path):
     out, again = tmp_path / "store", AtStage(None)
     with pytest.raises(KilledError):
-        build(papers_tables(papers), out, memory=10**6, watcher=AtStage("reading links"))
-    assert build(papers_tables(papers), out, memory=10**9, watcher=again).P == 1
+        build(papers_tables(papers), out, memory=10**6, callback=AtStage("reading links"))
+    assert build(papers_tables(papers), out, memory=10**9, callback=again).P == 1
     assert again.seen[0] == "surveying nodes"
 
 

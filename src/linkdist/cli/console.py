@@ -1,40 +1,35 @@
-"""What a person sees: tables on standard output, progress on standard error.
+"""What the program prints: tables on standard output, progress on standard error.
 
-Bars on a terminal; in a log, a plain line whenever a training ends.
+On a terminal, progress is shown as bars. In a log, each finished training is a plain line.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from linkdist import pipeline
-from linkdist.paper.protocol import Entry
-from linkdist.paper.run import Watcher
-from linkdist.tables.links import LinkReport
-from linkdist.tables.schema import Guess
+from linkdist.progress import Callback, TimeLeft, format_duration
 
 LOG_WIDTH = 220
-"""Columns of a table that does not go to a terminal."""
+"""Width in characters of a table that is not printed to a terminal."""
 
 
 def _console(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else LOG_WIDTH
-    # Names and paths are shown as they are, brackets and colons too.
+    # Brackets and colons in names and paths are not markup.
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
 def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as a table; their keys are the columns."""
+    """Print rows as a table, with a column for each key."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
@@ -46,41 +41,47 @@ def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line as it is."""
+    """Print a line to standard output."""
     print(text)
 
 
-def spread(scores: npt.ArrayLike) -> str:
-    """Mean and, for more than one, sample standard deviation.
+def spread(scores: Sequence[float]) -> str:
+    """Return the mean and, for several scores, the sample standard deviation.
 
     Examples
     --------
     >>> spread([80.0, 82.0]), spread([81.5])
     ('81.00 ± 1.41', '81.50')
     """
-    values = np.asarray(scores)
-    mean = f"{values.mean():.2f}"
-    return f"{mean} ± {values.std(ddof=1):.2f}" if values.size > 1 else mean
+    mean = f"{statistics.fmean(scores):.2f}"
+    return f"{mean} ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else mean
 
 
-class _Live:
-    """Bars on standard error, shown inside a `with`."""
+class Bars(Callback):
+    """Shows progress on standard error inside a `with` block.
+
+    There is one bar for the current stage and, if there are several trainings, one for all of them.
+    Everything else is printed as a line.
+    """
 
     def __init__(self) -> None:
-        self.console = _console(stderr=True)
-        self.bars = Progress(
+        self._console = _console(stderr=True)
+        self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=self.console,
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
             transient=True,
-            disable=not self.console.is_terminal,
+            disable=not self._console.is_terminal,
         )
+        self._trainings = self._bars.add_task("trainings", visible=False, left="")
+        self._stage, self._left = self._bars.add_task("", visible=False, left=""), TimeLeft()
 
     def __enter__(self) -> Self:
         """Show the bars."""
-        self.bars.start()
+        self._bars.start()
         return self
 
     def __exit__(
@@ -89,71 +90,45 @@ class _Live:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take them away."""
-        self.bars.stop()
+        """Remove the bars."""
+        self._bars.stop()
 
-    def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True)
-
-
-class Stages(_Live, pipeline.Watcher):
-    """A bar for the stage that is going on; what was found is said in lines."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bar = self.bars.add_task("", visible=False)
+    def start(self, total: int, done: int) -> None:
+        """Show how many trainings there are and how many of them are done."""
+        self._bars.update(self._trainings, total=total, completed=done, visible=True)
+        self.note(f"{total} trainings, {done} done already")
 
     def stage(self, name: str) -> None:
-        """Say what begins."""
-        self.bars.reset(self.bar, description=name, visible=True)
+        """Start the bar of a stage."""
+        self._bars.reset(self._stage, description=name, visible=True, left="")
+        self._left = TimeLeft()
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far it is."""
-        self.bars.update(self.bar, completed=done, total=total or None)
+        """Show how much of the stage is done, and how long the rest may take."""
+        seconds = self._left.seconds(done, total)
+        left = "" if seconds is None else f"{format_duration(seconds)} left"
+        self._bars.update(self._stage, completed=done, total=total or None, left=left)
 
-    def columns(self, guesses: Mapping[str, Guess]) -> None:
-        """Show what the columns were taken for."""
-        for name, found in guesses.items():
-            kind = found.kind or "left out"
-            self._say(f"column {name}: {kind} ({found.why})")
+    def columns(self, guesses: Mapping[str, Any]) -> None:
+        """Print the kinds that were inferred for the columns."""
+        for name, guess in guesses.items():
+            self.note(f"column {name}: {guess.kind or 'left out'} ({guess.why})")
 
-    def links(self, report: LinkReport) -> None:
-        """Say what became of the links."""
-        self._say(str(report))
+    def links(self, report: object) -> None:
+        """Print the summary of the link table."""
+        self.note(str(report))
 
-    def note(self, text: str) -> None:
-        """Say it."""
-        self._say(text)
-
-
-class Bars(_Live, Watcher):
-    """A bar for the trainings, where there are several, and one for the epochs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.all_cells = self.bars.add_task("trainings", visible=False)
-        self.epochs = self.bars.add_task("", visible=False)
-
-    def start(self, cells: int, done: int) -> None:
-        """Say how many trainings there are and how many are done already."""
-        self.bars.update(self.all_cells, total=cells, completed=done, visible=True)
-        self._say(f"{cells} trainings, {done} done already")
-
-    def cell(self, name: str) -> None:
-        """Say that a training begins."""
-        self.bars.reset(self.epochs, description=name, visible=True)
-
-    def epoch(self, done: int, total: int) -> None:
-        """Say how far the training is."""
-        self.bars.update(self.epochs, completed=done, total=total)
-
-    def finished(self, records: list[Entry]) -> None:
-        """Say that a training ended, with its records."""
-        self.bars.advance(self.all_cells)
+    def finished(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Print the scores of a training."""
+        self._bars.advance(self._trainings)
         first = records[0]
         scores = ", ".join(f"{r['method']} {spread(r['scores'])}" for r in records)
-        self._say(f"{first['dataset']} {first['setting']}: {scores} [{first['seconds']:.1f} s]")
+        self.note(f"{first['dataset']} {first['setting']}: {scores} [{first['seconds']:.1f} s]")
 
-    def skipped(self, dataset: str, reason: str) -> None:
-        """Say that a data set is left out."""
-        self._say(f"{dataset} is left out: {reason}")
+    def skipped(self, name: str, reason: str) -> None:
+        """Print which data set is left out, and why."""
+        self.note(f"{name} is left out: {reason}")
+
+    def note(self, text: str) -> None:
+        """Print a line, without breaking it at the width of the terminal."""
+        self._console.print(text, soft_wrap=True)

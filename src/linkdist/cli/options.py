@@ -1,61 +1,290 @@
-"""Options that several commands have, and the lists that are given as text."""
+"""Options that several commands share, and option groups.
+
+An option group is a frozen dataclass whose fields are options. `grouped` turns the fields of a
+command's groups into options of that command, so a command takes a few objects instead of thirty
+values::
+
+    @dataclass(frozen=True)
+    class Output:
+        '''Output.'''                                   # the title of the panel in the help
+
+        out: Annotated[Path, Option(help="...")]        # required
+        resume: Annotated[bool, Option(help="...")] = False
+
+    @grouped()
+    def train(output: Output) -> None: ...              # linkdist train --out DIR --resume
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+import json
+import os
+from collections.abc import Callable, Collection, Iterator
+from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
-import typer
+from typer import Argument, Option
 
+from linkdist._files import replace_text
 from linkdist.errors import OptionError, check_names
-from linkdist.tables.schema import KINDS
 
-Features = Annotated[
-    str | None, typer.Option(help="Comma-separated columns; default: all that can be.")
+if TYPE_CHECKING:
+    from linkdist.pipeline import Tables
+
+Command: TypeAlias = Callable[..., None]
+
+# Options of several commands.
+
+ModelDir = Annotated[
+    Path, Argument(metavar="MODEL", help="The model directory that 'linkdist train' wrote.")
 ]
-Kinds = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN=KIND,...",
-        help="Where the guess is wrong: numeric, categorical, text or vector.",
+Device = Annotated[
+    str,
+    Option(help="The device to compute on: auto, cpu or cuda. 'auto' uses a GPU if there is one."),
+]
+Seed = Annotated[int, Option(help="Random seed for the split, the initial weights and sampling.")]
+Replicas = Annotated[
+    int,
+    Option(help="Number of models to train at once, with the seeds seed, seed + 1 and so on."),
+]
+Epochs = Annotated[
+    int | None,
+    Option(
+        help="Number of passes over the nodes for selflinkdist (default: 30), and over the links "
+        "for the other methods (default: 200 / average degree)."
     ),
 ]
-Source = Annotated[
-    str | None, typer.Option(help="Link table's first column of ids; default: its first column.")
+Address = Annotated[
+    str | None,
+    Option(
+        help="Address of the Ray cluster that runs the --workers. 'auto' is the cluster that this "
+        "machine belongs to. By default, Ray is started on this machine."
+    ),
 ]
-Target = Annotated[
-    str | None, typer.Option(help="Link table's second column of ids; default: its second column.")
+DataDir = Annotated[
+    Path | None,
+    Option(
+        "--data",
+        metavar="DIR",
+        help="The folder that contains the raw files. By default, they are read from the folder "
+        "in LINKDIST_DATA or from the cache folder, or they are downloaded.",
+    ),
 ]
-Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Links of unknown nodes, duplicates and self-loops are errors."),
+JsonFile = Annotated[
+    Path | None,
+    Option("--json", metavar="FILE", help="A file to which the result is also written, as JSON."),
 ]
 
+# Option groups of several commands.
 
-def names_in(text: str) -> list[str]:
-    """Comma-separated names.
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Node table."""
+
+    nodes: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="The node table, a Parquet or CSV file with one row per node."),
+    ] = None
+    id: Annotated[str | None, Option(help="The column of the node table with the ids.")] = None
+    label: Annotated[
+        str | None,
+        Option(help="The column with the labels. It is empty where the label is unknown."),
+    ] = None
+    features: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN,...",
+            help="The columns to use as features. By default, all suitable columns are used.",
+        ),
+    ] = None
+    kinds: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN=KIND,...",
+            help="The kinds of columns for which the guess is wrong. A kind is one of numeric, "
+            "categorical, text and vector.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LinkTable:
+    """Link table."""
+
+    edges: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE", help="The link table, a Parquet or CSV file with two columns of ids."
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        Option(help="The column with the first id of a link. By default, it is the first column."),
+    ] = None
+    target: Annotated[
+        str | None,
+        Option(help="The column with the second id. By default, it is the second column."),
+    ] = None
+    strict: Annotated[
+        bool,
+        Option(
+            "--strict",
+            help="Duplicate links, links to unknown nodes and self-loops are errors. By default, "
+            "they are counted and reported.",
+        ),
+    ] = False
+
+
+def read_tables(nodes: NodeTable, links: LinkTable) -> Tables:
+    """Return the tables that the options describe; the command has checked that none is missing."""
+    from linkdist.pipeline import Tables
+
+    assert nodes.nodes is not None
+    assert nodes.id is not None
+    assert nodes.label is not None
+    assert links.edges is not None
+    return Tables(
+        nodes.nodes, links.edges, nodes.id, nodes.label,
+        None if nodes.features is None else split_names(nodes.features),
+        parse_kinds(nodes.kinds), links.source, links.target, links.strict,
+    )  # fmt: skip
+
+
+# How groups become options.
+
+
+def grouped(required: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Return a decorator that turns the fields of a command's option groups into its options.
+
+    Parameters
+    ----------
+    required : collection of str
+        Fields that this command requires although they have a default.
 
     Examples
     --------
-    >>> names_in("age, field,")
+    >>> @grouped(required=["edges"])
+    ... def count(links: LinkTable) -> None:
+    ...     print(links.edges, links.strict)
+    >>> ", ".join(inspect.signature(count).parameters)
+    'edges, source, target, strict'
+    >>> count(edges=Path("links.csv"), source=None, target=None, strict=True)
+    links.csv True
+    """
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        groups: dict[str, Any] = {
+            name: parameter.annotation
+            for name, parameter in signature.parameters.items()
+            if is_dataclass(parameter.annotation)
+        }
+
+        @functools.wraps(command)
+        def run(**values: object) -> None:
+            objects = {
+                name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+                for name, group in groups.items()
+            }
+            command(**values, **objects)
+
+        flat: list[inspect.Parameter] = []
+        for name, parameter in signature.parameters.items():
+            if name in groups:
+                flat += _parameters(groups[name], required)
+            else:
+                flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        run.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _parameters(group: Any, required: Collection[str]) -> Iterator[inspect.Parameter]:  # noqa: ANN401
+    """Yield a parameter for each field of a group, in the help panel with the group's title."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
+        option.rich_help_panel = str(group.__doc__).partition(".")[0]
+        optional = field.name not in required and field.default is not MISSING
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default if optional else inspect.Parameter.empty,
+            annotation=Annotated[kind, option],
+        )
+
+
+def given(group: Any) -> list[str]:  # noqa: ANN401
+    """Return the options of a group whose values differ from the defaults.
+
+    Examples
+    --------
+    >>> given(LinkTable(edges=Path("links.csv"), strict=True))
+    ['--edges', '--strict']
+    """
+    return [
+        f"--{field.name.replace('_', '-')}"
+        for field in fields(group)
+        if getattr(group, field.name) != field.default
+    ]
+
+
+# Values of options.
+
+
+def split_names(text: str) -> list[str]:
+    """Return comma-separated names as a list.
+
+    Examples
+    --------
+    >>> split_names("age, field,")
     ['age', 'field']
     """
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def kinds_in(text: str | None) -> dict[str, str]:
-    """Columns and their kinds.
+def parse_kinds(text: str | None) -> dict[str, str]:
+    """Return the columns in the value of `--kinds` and their kinds.
 
     Examples
     --------
-    >>> kinds_in("age=numeric, field=text")
+    >>> parse_kinds("age=numeric, field=text")
     {'age': 'numeric', 'field': 'text'}
-    >>> kinds_in("age")
+    >>> parse_kinds("age")
     Traceback (most recent call last):
     linkdist.errors.OptionError: --kinds takes COLUMN=KIND, comma-separated; found age.
     """
-    pairs = [pair.partition("=") for pair in names_in(text or "")]
+    from linkdist.tables.schema import KINDS
+
+    pairs = [pair.partition("=") for pair in split_names(text or "")]
     wrong = [f"{column}{sign}{kind}" for column, sign, kind in pairs if not (column and kind)]
     if wrong:
         raise OptionError(f"--kinds takes COLUMN=KIND, comma-separated; found {', '.join(wrong)}.")
     check_names("kind", [kind.strip() for _, _, kind in pairs], KINDS)
     return {column.strip(): kind.strip() for column, _, kind in pairs}
+
+
+def check_json(path: Path | None, out: Path | None = None) -> None:
+    """Raise OptionError before any work is done if `path` cannot be written.
+
+    The command creates the folder `out` and its parents, so `path` may be in one of them.
+    """
+    if path is None:
+        return
+    created = out is not None and out.resolve().is_relative_to(path.resolve().parent)
+    if path.is_dir() or not (created or os.access(path.parent, os.W_OK)):
+        raise OptionError(
+            f"--json must be a file in an existing folder that you may write to; found {path}."
+        )
+
+
+def write_json(path: Path | None, value: object) -> None:
+    """Write a result to the file that `--json` names, if any."""
+    if path is not None:
+        replace_text(path, json.dumps(value, indent=1) + "\n")

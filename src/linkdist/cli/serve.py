@@ -1,4 +1,4 @@
-"""`linkdist serve`: a model as an HTTP service, and its page."""
+"""`linkdist serve`: an HTTP service that predicts with a model."""
 
 from __future__ import annotations
 
@@ -10,44 +10,55 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from linkdist.artifacts.manifest import read_header
-from linkdist.errors import LinkDistError, OptionError
-from linkdist.serve.settings import Settings
+from linkdist.cli.options import ModelDir
+from linkdist.errors import OptionError
 
 DRAIN = 30
-"""Seconds that requests have to end after SIGTERM."""
+"""Seconds that open requests may still take after SIGTERM."""
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory of 'train'.")],
-    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0: everywhere.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    model: ModelDir,
+    host: Annotated[
+        str,
+        Option(help="The address to listen on. 0.0.0.0 accepts requests from other machines."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)
+    ] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Holds the token that every request must carry."),
+        Option(metavar="FILE", help="A file with the token that every request must contain."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=64)] = 1,
+    workers: Annotated[
+        int, Option(help="Number of processes that answer requests.", min=1, max=64)
+    ] = 1,
 ) -> None:
-    """Serve a model over HTTP, with a page for people at /.
+    """Serve a model over HTTP, with a web page at /.
 
-    A model that 'update' puts in its place is picked up; SIGTERM ends what is being answered first.
+    When 'linkdist update' replaces the model, the service loads the new one. On SIGTERM, it answers
+    the open requests before it stops.
     """
-    _need_extra()
+    _check_extra()
+    from linkdist.artifacts.manifest import read_header
+    from linkdist.serve.middleware import read_token
+    from linkdist.serve.settings import Settings
+
     read_header(model)
     settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
-    _check_token(settings)
+    read_token(settings.token_file)
     settings.publish()
-    with _listening(host, port) as listening:
+    with _listen(host, port) as listening:
         if not (settings.token_file or _is_loopback(host)):
-            _say("no token is set, and other machines can reach this service: see --token-file.")
+            _print("no token is set, and other machines can reach this service: see --token-file.")
         shown = f"[{host}]" if ":" in host else host
-        _say(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}")
+        _print(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}")
         _run(listening, workers)
 
 
-def _need_extra() -> None:
+def _check_extra() -> None:
     try:
         import fastapi
         import onnxruntime
@@ -60,18 +71,13 @@ def _need_extra() -> None:
     del fastapi, onnxruntime, prometheus_client, uvicorn
 
 
-def _check_token(settings: Settings) -> None:
-    from linkdist.serve.middleware import read_token
-
-    read_token(settings.token_file)
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that queues who connects, also before the model is read."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Open a socket; connections queue in it until the model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Handed on, it bears this along: workers do not know that it is TCP, and would wait to send.
+    # Workers inherit this setting with the socket. They could not set it, because they do not know
+    # that the socket is a TCP socket, and small answers would be delayed.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listening.bind((host, port))
@@ -109,18 +115,5 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def main() -> None:
-    """Run the command by itself; a user's mistake is told in plain words, exit code 2."""
-    try:
-        typer.run(serve)
-    except LinkDistError as error:
-        _say(f"linkdist: {error}")
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,132 +1,147 @@
-"""`linkdist store`: build, make, describe and check a graph on disk."""
+"""`linkdist store`: commands that build, generate, describe and check a graph on disk."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from linkdist.artifacts.manifest import some
-from linkdist.cli.console import Stages, note, print_table
-from linkdist.cli.options import Features, Kinds, Source, Strict, Target, kinds_in, names_in
-from linkdist.pipeline import Tables
-from linkdist.store.build import build as build_store
-from linkdist.store.manifest import bucket_file, buckets
-from linkdist.store.plan import MEMORY, format_memory, parse_memory, training_memory
-from linkdist.store.reader import Store
-from linkdist.store.synthetic import Planted
-from linkdist.store.synthetic import synth as make_store
-from linkdist.store.verify import check as check_store
+from linkdist.cli.console import Bars, note, print_table
+from linkdist.cli.options import LinkTable, NodeTable, grouped, read_tables
+
+if TYPE_CHECKING:
+    from linkdist.store.reader import Store
 
 SHOWN = 20
-"""How many classes `info` tells of one by one."""
+"""The number of classes up to which `info` lists them all."""
 
 store = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Graphs larger than memory, on disk."
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Manage stores, which are graphs on disk that may be larger than memory.",
 )
 
-StoreDir = Annotated[Path, typer.Argument(metavar="STORE", help="A store's directory.")]
-Out = Annotated[Path, typer.Option(metavar="STORE", help="The store to write, a directory.")]
-Memory = Annotated[
-    str,
-    typer.Option(help="What building and training may take: 500MB, 2GB, 1.5GiB or plain bytes."),
-]
-Parts = Annotated[
-    int | None, typer.Option(help="How many; default: as few as suit the memory.", min=1)
-]
-Dtype = Annotated[str, typer.Option(help="Of dense features: float16 or float32.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a store that is there.")]
+StoreDir = Annotated[Path, Argument(metavar="STORE", help="The directory of the store.")]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Store."""
+
+    out: Annotated[
+        Path, Option(metavar="STORE", help="The directory to which the store is written.")
+    ]
+    memory: Annotated[
+        str,
+        Option(
+            metavar="SIZE",
+            help="The memory that building the store and training on it may use: 500MB, 2GB, "
+            "1.5GiB or a number of bytes.",
+        ),
+    ] = "2GB"
+    parts: Annotated[
+        int | None,
+        Option(
+            help="Number of parts. By default, it is the smallest number that suits the memory.",
+            min=1,
+        ),
+    ] = None
+    dtype: Annotated[str, Option(help="The data type of dense features: float16 or float32.")] = (
+        "float16"
+    )
+    overwrite: Annotated[bool, Option("--overwrite", help="An existing store is replaced.")] = False
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Graph."""
+
+    nodes: Annotated[int, Option(help="Number of nodes.")]
+    links: Annotated[
+        int, Option(help="Number of links to draw. Duplicates among them are removed.")
+    ]
+    features: Annotated[int, Option(help="Number of features of a node.")] = 64
+    classes: Annotated[int, Option(help="Number of classes.")] = 40
+    labelled: Annotated[float, Option(help="Share of the nodes that have a label.")] = 0.01
+    homophily: Annotated[
+        float, Option(help="Share of the links that are drawn between nodes of the same class.")
+    ] = 0.8
+    seed: Annotated[int, Option(help="Random seed for the whole graph.")] = 0
 
 
 @store.command()
-def build(
-    nodes: Annotated[Path, typer.Option(metavar="FILE", help="Node table, Parquet or CSV.")],
-    edges: Annotated[Path, typer.Option(metavar="FILE", help="Link table: two columns of ids.")],
-    id: Annotated[str, typer.Option(help="Node table's column of ids.")],
-    label: Annotated[str, typer.Option(help="Node table's column of labels, empty where unknown.")],
-    out: Out,
-    memory: Memory = MEMORY,
-    parts: Parts = None,
-    dtype: Dtype = "float16",
-    features: Features = None,
-    kinds: Kinds = None,
-    source: Source = None,
-    target: Target = None,
-    strict: Strict = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Build a store from your own tables; killed, the same command goes on where it was.
+@grouped(required=("nodes", "id", "label", "edges"))
+def build(nodes: NodeTable, links: LinkTable, layout: Layout) -> None:
+    """Build a store from your own tables.
+
+    If an interrupted build is started again, it continues where it stopped.
 
     linkdist store build --nodes nodes.csv --edges links.csv --id paper --label field --out store
     """
-    tables = Tables(
-        nodes, edges, id, label, None if features is None else names_in(features),
-        kinds_in(kinds), source, target, strict,
-    )  # fmt: skip
-    size = parse_memory(memory)
-    with Stages() as stages:
-        build_store(
-            tables, out, parts=parts, memory=size, dtype=dtype, overwrite=overwrite, watcher=stages
-        )
-    _describe(out)
+    from linkdist.store.build import build
+    from linkdist.store.plan import parse_memory
+
+    tables, memory = read_tables(nodes, links), parse_memory(layout.memory)
+    with Bars() as bars:
+        build(
+            tables, layout.out, parts=layout.parts, memory=memory, dtype=layout.dtype,
+            overwrite=layout.overwrite, callback=bars,
+        )  # fmt: skip
+    info(layout.out)
 
 
 @store.command()
-def synth(
-    nodes: Annotated[int, typer.Option(help="How many.")],
-    links: Annotated[int, typer.Option(help="How many are drawn; those that come twice drop out.")],
-    out: Out,
-    features: Annotated[int, typer.Option(help="Of a node.")] = 64,
-    classes: Annotated[int, typer.Option(help="How many.")] = 40,
-    labelled: Annotated[
-        float, typer.Option(help="Share of the nodes whose label is given.")
-    ] = 0.01,
-    homophily: Annotated[
-        float, typer.Option(help="Share of the links that are drawn within a class.")
-    ] = 0.8,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
-    memory: Memory = MEMORY,
-    parts: Parts = None,
-    dtype: Dtype = "float16",
-    overwrite: Overwrite = False,
-) -> None:
-    """Make a graph of planted classes, of any size, to try things on.
+@grouped()
+def synth(graph: Synthetic, layout: Layout) -> None:
+    """Generate a graph with planted classes, of any size, for experiments.
 
     linkdist store synth --nodes 1000000 --links 10000000 --out store
     """
-    planted = Planted(nodes, links, features, classes, labelled, homophily, seed, dtype)
-    size = parse_memory(memory)
-    with Stages() as stages:
-        make_store(out, planted, parts=parts, memory=size, overwrite=overwrite, watcher=stages)
-    _describe(out)
+    from linkdist.store.plan import parse_memory
+    from linkdist.store.synthetic import Planted, synth
+
+    planted = Planted(**asdict(graph), dtype=layout.dtype)
+    memory = parse_memory(layout.memory)
+    with Bars() as bars:
+        synth(
+            layout.out, planted, parts=layout.parts, memory=memory, overwrite=layout.overwrite,
+            callback=bars,
+        )  # fmt: skip
+    info(layout.out)
 
 
 @store.command()
 def info(directory: StoreDir) -> None:
-    """Show what a store holds, and how much memory training from it takes."""
-    _describe(directory)
+    """Show what a store contains and how much memory training on it takes."""
+    from linkdist.store.reader import Store
+
+    rows = [{"": key, "value": value} for key, value in _rows(Store.open(directory))]
+    print_table(f"Store {directory}", rows)
 
 
 @store.command()
 def check(directory: StoreDir) -> None:
-    """Read all of a store and tell every problem; exit code 1 where there is one."""
-    with Stages() as stages:
-        problems = check_store(directory, stages)
+    """Read a whole store and report every problem; with problems, the exit code is 1."""
+    from linkdist.store.verify import check
+
+    with Bars() as bars:
+        problems = check(directory, bars)
     for problem in problems:
         note(problem)
     if problems:
-        note(f"{directory}: {len(problems)} problem(s). Build it again, or copy it again.")
+        note(f"{directory}: {len(problems)} problem(s). Build the store again, or copy it again.")
         raise typer.Exit(1)
-    note(f"{directory} is whole: all digests match, and all links, labels and features are sound.")
-
-
-def _describe(directory: Path) -> None:
-    found = Store.open(directory)
-    print_table(f"Store {directory}", [{"": key, "value": value} for key, value in _rows(found)])
+    note(f"{directory} is whole: all digests match, and all links, labels and features are valid.")
 
 
 def _rows(found: Store) -> list[tuple[str, Any]]:
+    from linkdist.artifacts.manifest import some
+    from linkdist.store.manifest import bucket_file, buckets
+    from linkdist.store.plan import format_memory, training_memory
+
     manifest, P = found.manifest, found.P
     files = {name: file.size for name, file in manifest.files.items()}
     held = found.part_bytes

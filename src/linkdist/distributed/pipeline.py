@@ -1,36 +1,33 @@
-"""From a store to a model: what `linkdist train --store` does, in one call."""
+"""Training from a store: what `linkdist train --store` does, in one call."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 
-from linkdist.artifacts.model_dir import Saved, save
-from linkdist.artifacts.onnx import with_onnx
+from linkdist.artifacts.model_dir import Saved
 from linkdist.distributed.survey import Survey, survey
 from linkdist.distributed.trainer import Schedule, batch_for, check_memory, fits_whole, train_rounds
 from linkdist.errors import OptionError
 from linkdist.model import Model
-from linkdist.pipeline import Options, Watcher, begin, check_options, scores_of
-from linkdist.report.metrics import held_out_of
+from linkdist.pipeline import Options, Trained, train
+from linkdist.progress import Callback
 from linkdist.store.manifest import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
-from linkdist.training.checkpoint import checkpoint_beside
+from linkdist.training.checkpoint import Keeper, checkpoint_beside
+from linkdist.training.fit import Fit
 from linkdist.training.loop import METHODS, epochs_for, find_device
-from linkdist.training.replay import pack, remember
+from linkdist.training.replay import remember
 from linkdist.training.stages import Course, Kept
 
 METHOD = "colinkdist"
-"""The method where none is named: SelfLinkDist wants all nodes at once."""
-SAME = "store, options and --memory, by one process or by workers"
-"""What a training must have in common with one that was killed, to go on."""
+"""The default method for a store: SelfLinkDist needs all nodes in memory."""
 
 
 def train_store(
@@ -40,9 +37,9 @@ def train_store(
     memory: int | None = None,
     *,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Saved:
-    """Train on a store and leave a model directory.
+    """Train a model on a store and save it.
 
     Parameters
     ----------
@@ -51,76 +48,103 @@ def train_store(
     out : Path
         The model directory.
     options : Options
-        How to train; SelfLinkDist, which needs all nodes at once, is not for stores.
+        How to train.
     memory : int, optional
-        Bytes that training may hold of the store, see `room_on`.
+        Number of bytes of the store that training may hold; see `room_on`.
     resume : bool
-        Whether to go on where a killed training of the same store and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+        Whether to continue an interrupted training of the same store and options.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
     Saved
-        What the directory holds.
+        The content of the model directory.
     """
-    watcher = watcher or Watcher()
-    check_options(out, options)
-    check_method(options.method)
-    store, device = Store.open(directory), find_device(options.device)
-    room = room_on(device, memory)
-    check_memory(store, room)
-    whole = fits_whole(store, room, device)
-    order = "whole" if whole else "rounds"
-    checkpoint = checkpoint_beside(out, digest_of(store, options, order))
-    begin(checkpoint, resume, SAME, watcher)
-    started = time.perf_counter()
-    watcher.stage("looking through the links")
-    found = survey(store, options.share, options.seed, watcher)
-    epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
-    watcher.stage("training")
-    stage = train_rounds(
-        store,
-        found,
-        Schedule.of(store, epochs, whole),
-        range(options.seed, options.seed + options.replicas),
-        Course(checkpoint, watcher.progress),
-        method=options.method,
-        device=device,
-        batch=batch_for(store, device),
-    )
-    seconds = time.perf_counter() - started
-    saved = saved_model(store, found, stage, options, epochs, seconds)
-    save(out, saved)
-    checkpoint.remove()
-    return saved
+    source = StoreSource(directory, memory)
+    return train(source, out, options, resume=resume, callback=callback)
 
 
-def saved_model(
-    store: Store, found: Survey, stage: Kept, options: Options, epochs: int, seconds: float
-) -> Saved:
-    """A trained stage as a model directory holds it."""
+class StoreSource:
+    """A store, trained by this process.
+
+    Parameters
+    ----------
+    directory : Path
+        The store.
+    memory : int, optional
+        Number of bytes of it that training may hold.
+    """
+
+    resume_rule = "store, options and --memory, by one process or by workers"
+
+    def __init__(self, directory: Path, memory: int | None = None) -> None:
+        self.directory, self.memory = directory, memory
+
+    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
+        """Open the store; return the checkpoint next to the model directory."""
+        check_method(options.method)
+        self.store, self.device = Store.open(self.directory), find_device(options.device)
+        room = room_on(self.device, self.memory)
+        check_memory(self.store, room)
+        self.whole = fits_whole(self.store, room, self.device)
+        order = "whole" if self.whole else "rounds"
+        return checkpoint_beside(out, digest_of(self.store, options, order))
+
+    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Train on the buckets of the store."""
+        started, store = time.perf_counter(), self.store
+        found = survey_store(store, options, callback)
+        epochs = epochs_of(found, options)
+        callback.stage("training")
+        stage = train_rounds(
+            store,
+            found,
+            Schedule.of(store, epochs, self.whole),
+            options.seeds,
+            Course(checkpoint, callback.progress),
+            method=options.method,
+            device=self.device,
+            batch=batch_for(store, self.device),
+        )
+        return trained(store, found, options, fit_of(store, stage, epochs, started))
+
+
+def survey_store(store: Store, options: Options, callback: Callback) -> Survey:
+    """Read all links once: choose the validation nodes and count what training needs to know."""
+    callback.stage("reading the links")
+    return survey(store, options.share, options.seed, callback)
+
+
+def epochs_of(found: Survey, options: Options) -> int:
+    """Number of epochs: the paper's, unless the options name another."""
+    return epochs_for(found.degree) if options.epochs is None else options.epochs
+
+
+def fit_of(store: Store, stage: Kept, epochs: int, started: float) -> Fit:
+    """The result of a training that started at a time of `time.perf_counter`."""
+    on_cpu, precision = stage.ground.device.type == "cpu", stage.ground.inputs.precision
     model = Model(stage.network.cpu(), stage.alpha.cpu(), store.classes)
+    seconds = time.perf_counter() - started
+    result = Fit(model, stage.history, epochs, seconds, precision)
+    if not on_cpu:  # the model is evaluated on the CPU
+        return result
+    return replace(result, inputs=stage.ground.inputs, neighbours=stage.ground.everyone)
+
+
+def trained(store: Store, found: Survey, options: Options, result: Fit) -> Trained:
+    """A fitted model with what is needed to evaluate it on the sample of the store."""
     splits = [found.split] * options.replicas
-    held = held_out_of(found.sample, splits, model, stage.history)
     labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
-    about = {
-        **store.about,
-        "method": options.method,
-        "seed": options.seed,
-        "epochs": epochs,
-        "seconds": round(seconds, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "data": {"nodes": store.n, "labels": labels, "links": f"{store.m} links"},
-        **scores_of(held),
-    }
-    memory = remember(found.sample, splits, options.seed)
-    memory = replace(memory, tally=found.tally, schedule=epochs_for(found.degree))
-    return with_onnx(Saved(model, store.encoders, about, pack(memory)))
+    data = {"nodes": store.n, "labels": labels, "links": f"{store.m} links"}
+    replay = remember(found.sample, splits, options.seed)
+    replay = replace(replay, tally=found.tally, schedule=epochs_for(found.degree))
+    about = {**store.about, "data": data}
+    return Trained(result, found.sample, splits, about, replay, store.encoders)
 
 
 def room_on(device: torch.device, memory: int | None) -> int:
-    """Bytes that training may hold on a device: what is asked for, and no more than a GPU has.
+    """Number of bytes that training may hold on a device, at most the free memory of a GPU.
 
     Examples
     --------
@@ -134,7 +158,7 @@ def room_on(device: torch.device, memory: int | None) -> int:
 
 
 def check_method(method: str) -> None:
-    """Refuse a method that needs the whole graph at once."""
+    """Raise an OptionError for a method that needs the whole graph in memory."""
     if method not in METHODS:
         raise OptionError(
             f"training from a store knows the methods {' and '.join(METHODS)}; found {method}, "
@@ -143,10 +167,11 @@ def check_method(method: str) -> None:
 
 
 def digest_of(store: Store, options: Options, order: str) -> str:
-    """Of this very store, these options and the order of its rounds, in which a position counts.
+    """Digest of a store, the options and the order of the rounds.
 
-    The manifest has the digests of all files of the store.
+    The manifest contains the digests of all files of the store. A checkpoint counts rounds, so
+    their order must be the same.
     """
-    digest = hashlib.sha256(json.dumps([vars(options), order], default=str).encode())
+    digest = hashlib.sha256(json.dumps([asdict(options), order]).encode())
     digest.update((store.directory / MANIFEST).read_bytes())
     return digest.hexdigest()

@@ -31,7 +31,8 @@ from linkdist.artifacts.manifest import some
 from linkdist.artifacts.model_dir import Saved, load
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.pipeline import Watcher, predict_table, table_columns
+from linkdist.prediction import predict_table, table_columns
+from linkdist.progress import Callback
 from linkdist.tables.io import SUFFIXES, open_table
 from linkdist.tables.predictions import prediction_schema
 from linkdist.tables.validation import Problems
@@ -74,7 +75,7 @@ def predict_directory(
     workers: int | None = None,
     address: str | None = None,
     device: str = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """Predict all Parquet files of a directory, from features.
 
@@ -94,8 +95,8 @@ def predict_directory(
         paths; by default Ray starts here.
     device : {'auto', 'cpu', 'cuda'}
         Where this process computes; workers compute on the CPU.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def predict_directory(
     ...     done, sorted(path.name for path in out.iterdir())
     (3, ['a.parquet', 'b.parquet'])
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     dataset, out = dataset.resolve(), out.resolve()
     if workers is not None and device == "cuda":
         raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
@@ -140,10 +141,10 @@ def predict_directory(
     if workers is not None:
         need_ray()
     _prepare(out, aside, pieces)
-    watcher.stage("predicting")
+    callback.stage("predicting")
     missing = [piece for piece in pieces if not piece.is_done]
     total = sum(piece.rows for piece in pieces)
-    bar = _Rest(watcher, total, total - sum(piece.rows for piece in missing))
+    bar = _Rest(callback, total, total - sum(piece.rows for piece in missing))
     try:
         if workers is None or not missing:
             problems = _one_by_one(saved, missing, device, bar)
@@ -159,14 +160,14 @@ def predict_directory(
     return total
 
 
-class _Rest(Watcher):
+class _Rest(Callback):
     """Rows of the files at hand, told as rows of all files."""
 
-    def __init__(self, watcher: Watcher, total: int, done: int) -> None:
-        self._watcher, self._total, self._before = watcher, total, done
+    def __init__(self, callback: Callback, total: int, done: int) -> None:
+        self._callback, self._total, self._before = callback, total, done
 
     def progress(self, done: int, total: int) -> None:
-        self._watcher.progress(self._before + done, self._total)
+        self._callback.progress(self._before + done, self._total)
 
     def advance(self, rows: int) -> None:
         """A file is done."""
@@ -205,7 +206,7 @@ def _by_workers(
 
 def _work(row: dict[str, Any], model: str, digest: str) -> dict[str, Any]:
     """A piece as Ray Data has it, in a worker; what is wrong with it."""
-    problem = _predict(_loaded(model, digest), Piece(**row), "cpu", Watcher())
+    problem = _predict(_loaded(model, digest), Piece(**row), "cpu", Callback())
     return {"rows": row["rows"], "problem": problem}
 
 
@@ -221,10 +222,10 @@ def _loaded(model: str, digest: str) -> Saved:
     return saved
 
 
-def _predict(saved: Saved, piece: Piece, device: str, watcher: Watcher) -> str:
+def _predict(saved: Saved, piece: Piece, device: str, callback: Callback) -> str:
     """Write a file's predictions; what is wrong with it, or ''."""
     try:
-        predict_table(saved, Path(piece.nodes), Path(piece.part), device=device, watcher=watcher)
+        predict_table(saved, Path(piece.nodes), Path(piece.part), device=device, callback=callback)
         os.utime(piece.part, ns=(piece.time, piece.time))
     except (LinkDistError, OSError) as error:
         return str(error)

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -22,17 +23,28 @@ from typing import Any
 
 import torch
 
-from linkdist.artifacts.model_dir import Saved, load, save
-from linkdist.distributed.pipeline import SAME, check_method, digest_of, room_on, saved_model
+from linkdist.artifacts.model_dir import Saved
+from linkdist.distributed.pipeline import (
+    StoreSource,
+    check_method,
+    digest_of,
+    epochs_of,
+    fit_of,
+    room_on,
+    survey_store,
+    trained,
+)
 from linkdist.distributed.process_group import Crew
 from linkdist.distributed.ray_session import joined
-from linkdist.distributed.survey import Survey, survey
+from linkdist.distributed.survey import Survey
 from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
-from linkdist.pipeline import Options, Watcher, begin, check_options
+from linkdist.pipeline import Options, Trained, train
+from linkdist.progress import Callback
 from linkdist.store.reader import Store
-from linkdist.training.checkpoint import SharedCheckpoint, checkpoint_beside
-from linkdist.training.loop import BATCH, epochs_for
+from linkdist.training.checkpoint import Keeper, SharedCheckpoint, checkpoint_beside
+from linkdist.training.fit import Fit
+from linkdist.training.loop import BATCH
 from linkdist.training.stages import Course
 
 FAILURES = 10
@@ -54,77 +66,98 @@ def train_by_workers(
     address: str | None = None,
     checkpoints: str | None = None,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     found: Survey | None = None,
     saved: float = SAVED,
     threads: int | None = None,
 ) -> Saved:
-    """Train on a store by Ray's workers and leave a model directory.
+    """Train a model on a store by Ray workers and save it.
 
     Parameters
     ----------
     directory, out : Path
-        The store and the model directory, in places that all workers see.
+        The store, in a place that all workers can read, and the model directory.
     options : Options
         How to train.
     memory : int or None
-        Bytes that each worker may hold of the store.
+        Number of bytes of the store that each worker may hold.
     workers : int
-        How many; where fewer can be had, these do the work.
+        Number of workers; if fewer are available, training uses those.
     address : str, optional
-        Of a Ray cluster; by default Ray starts here.
+        Address of a Ray cluster; by default Ray starts on this machine.
     checkpoints : str, optional
-        Where the state is kept: a path that all workers see, or an address that PyArrow knows; by
-        default beside the model directory.
+        Where the checkpoint is saved: a path that all workers can read, or an address that PyArrow
+        knows; by default next to the model directory.
     resume : bool
-        Whether to go on where a killed training of the same store and options was.
-    watcher : Watcher, optional
-        Is told how it goes.
+        Whether to continue an interrupted training of the same store and options.
+    callback : Callback, optional
+        Receives progress and messages.
     found : Survey, optional
-        What is known of the store; by default it is looked through.
+        The survey of the store; by default the store is surveyed.
     saved : float, optional
-        Seconds after which the state is kept at a round's end.
+        Seconds between checkpoints, which are saved at the end of a round.
     threads : int, optional
-        Of each worker; by default they share the cores of this machine, or have one on a cluster.
+        Threads of each worker; by default the workers share the cores of this machine, and have
+        one thread each on a cluster.
 
     Returns
     -------
     Saved
-        What the directory holds. Beside it, in `OUT.log`, is what happened to the workers.
+        The content of the model directory. The file `OUT.log` next to it is a log of the workers.
     """
-    watcher = watcher or Watcher()
-    target = out.resolve()
-    check_options(target, options)
-    check_method(options.method)
-    store = Store.open(directory)
-    check_memory(store, room_on(CPU, memory))
-    _check_workers(store, workers, options)
-    own = checkpoint_beside(target, digest_of(store, options, "beside"))
-    checkpoint = SharedCheckpoint(checkpoints or str(own.path), own.training)
-    checkpoint.check()
-    with joined(workers, address) as ray:
-        begin(checkpoint, resume, SAME, watcher)
-        if not resume:
-            shutil.rmtree(_folder(target), ignore_errors=True)
-        watcher.stage("looking through the links")
-        found = found or survey(store, options.share, options.seed, watcher)
-        epochs = epochs_for(found.degree) if options.epochs is None else options.epochs
-        watcher.stage("starting the workers")
-        log = _log_here(ray, str(target) + ".log")
-        config = {
-            "store": str(store.directory), "out": str(target), "options": options,
-            "epochs": epochs, "found": ray.put(found), "checkpoint": checkpoint, "log": log,
-            "started": time.time(), "saved": saved,
-            "threads": threads or _threads(workers, address),
-        }  # fmt: skip
-        with _watched(ray, log, watcher):
-            _run(ray, config, workers, target)
-        problem = ray.get(log.problem.remote())
-        if problem is not None:
-            raise StoreError(problem)
-    checkpoint.remove()
-    shutil.rmtree(_folder(target), ignore_errors=True)
-    return load(target)
+    source = WorkerSource(directory, memory, workers, address, checkpoints, found, saved, threads)
+    return train(source, out, options, resume=resume, callback=callback)
+
+
+@dataclass
+class WorkerSource:
+    """A store, trained by Ray workers; see `train_by_workers` for the attributes."""
+
+    directory: Path
+    memory: int | None
+    workers: int
+    address: str | None = None
+    checkpoints: str | None = None
+    found: Survey | None = None
+    saved: float = SAVED
+    threads: int | None = None
+    resume_rule = StoreSource.resume_rule
+
+    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
+        """Open the store; return a checkpoint that all workers can read."""
+        check_method(options.method)
+        self.target, self.store = out.resolve(), Store.open(self.directory)
+        check_memory(self.store, room_on(CPU, self.memory))
+        _check_workers(self.store, self.workers, options)
+        own = checkpoint_beside(self.target, digest_of(self.store, options, "beside"))
+        checkpoint = SharedCheckpoint(self.checkpoints or str(own.path), own.training)
+        checkpoint.check()
+        return checkpoint
+
+    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Start the workers, wait for them and return the model of the first."""
+        started, target = time.perf_counter(), self.target
+        with joined(self.workers, self.address) as ray:
+            if not checkpoint.exists():
+                shutil.rmtree(_folder(target), ignore_errors=True)
+            found = self.found or survey_store(self.store, options, callback)
+            callback.stage("starting the workers")
+            log = _log_here(ray, f"{target}.log")
+            config = {
+                "store": str(self.store.directory), "options": options,
+                "epochs": epochs_of(found, options), "found": ray.put(found),
+                "checkpoint": checkpoint, "log": log, "saved": self.saved,
+                "threads": self.threads or _threads(self.workers, self.address),
+            }  # fmt: skip
+            with _with_progress(ray, log, callback):
+                _run(ray, config, self.workers, target)
+            problem = ray.get(log.problem.remote())
+            if problem is not None:
+                raise StoreError(problem)
+            result = ray.get(log.result.remote())
+        shutil.rmtree(_folder(target), ignore_errors=True)
+        result = replace(result, seconds=time.perf_counter() - started)
+        return trained(self.store, found, options, result)
 
 
 def _folder(target: Path) -> Path:
@@ -194,6 +227,7 @@ def _work(config: dict[str, Any]) -> None:
 def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     import ray
 
+    started = time.perf_counter()
     torch.set_num_threads(config["threads"])
     options: Options = config["options"]
     store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
@@ -209,7 +243,7 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         store,
         found,
         schedule,
-        range(options.seed, options.seed + options.replicas),
+        options.seeds,
         course,
         method=options.method,
         device=CPU,
@@ -218,9 +252,9 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         saved=config["saved"],
     )
     if not crew.rank:
-        seconds = time.time() - config["started"]
-        save(config["out"], saved_model(store, found, stage, options, config["epochs"], seconds))
-        ray.get(log.tell.remote(f"all {total} rounds are trained, the model is written"))
+        result = fit_of(store, stage, config["epochs"], started)
+        ray.get(log.finish.remote(replace(result, inputs=None, neighbours=None)))
+        ray.get(log.tell.remote(f"all {total} rounds are trained"))
 
 
 def _host() -> str:
@@ -241,6 +275,15 @@ class Log:
     def __init__(self, path: str) -> None:
         self.path, self.at, self.begun = path, (0, 0), False
         self.found: str | None = None
+        self.fit: Fit | None = None
+
+    def finish(self, result: Fit) -> None:
+        """Receive the model of the first worker."""
+        self.fit = result
+
+    def result(self) -> Fit | None:
+        """The model, once the training is finished."""
+        return self.fit
 
     def give_up(self, problem: str) -> None:
         """Something is wrong that other workers would find as well."""
@@ -273,8 +316,8 @@ class Log:
 
 
 @contextmanager
-def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: ANN401
-    """Tell a watcher how far the workers are, for as long as they train."""
+def _with_progress(ray: Any, log: Any, callback: Callback) -> Iterator[None]:  # noqa: ANN401
+    """Report the progress of the workers to a callback while they train."""
     over = Event()
 
     def look() -> None:
@@ -285,10 +328,10 @@ def _watched(ray: Any, log: Any, watcher: Watcher) -> Iterator[None]:  # noqa: A
             except ray.exceptions.RayError:
                 continue  # whoever trains will tell
             if total and not begun:
-                watcher.stage("training")
+                callback.stage("training")
                 begun = True
             if total:
-                watcher.progress(done, total)
+                callback.progress(done, total)
 
     thread = Thread(target=look, daemon=True)
     thread.start()

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked
 from linkdist.data.splits import Split
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 from linkdist.store.manifest import buckets
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import Tally
@@ -59,7 +59,7 @@ class Survey:
         return self.tally.ends / 2 / self.tally.nodes
 
 
-def survey(store: Store, share: float, seed: int, watcher: Watcher | None = None) -> Survey:
+def survey(store: Store, share: float, seed: int, callback: Callback | None = None) -> Survey:
     """Look through a store.
 
     Parameters
@@ -70,11 +70,11 @@ def survey(store: Store, share: float, seed: int, watcher: Watcher | None = None
         Of each class's labels that are held out.
     seed : int
         Of all that is drawn.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
     """
     held = draw_held_out(store, share, seed)
-    return survey_with(store, held, seed, watcher)
+    return survey_with(store, held, seed, callback)
 
 
 def draw_held_out(store: Store, share: float, seed: int) -> IntArray:
@@ -94,9 +94,11 @@ def draw_held_out(store: Store, share: float, seed: int) -> IntArray:
     return np.sort(drawn["node"])
 
 
-def survey_with(store: Store, nodes: IntArray, seed: int, watcher: Watcher | None = None) -> Survey:
+def survey_with(
+    store: Store, nodes: IntArray, seed: int, callback: Callback | None = None
+) -> Survey:
     """Look through a store whose held-out nodes are known, by their numbers in order."""
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     held = {part: _rows(nodes, part) for part in range(store.P)}
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
@@ -116,7 +118,7 @@ def survey_with(store: Store, nodes: IntArray, seed: int, watcher: Watcher | Non
             of_ends -= 2 * _classes(found[links[:, 0] == links[:, 1]], store.C)
         few = links[near]
         picked.append(np.stack([_number(a, few[:, 0]), _number(b, few[:, 1])], axis=1))
-        watcher.progress(done, total)
+        callback.progress(done, total)
     tally = Tally(store.n, 4 * store.m - 2 * store.loops, of_nodes, of_ends)
     sample, split = _sample(store, np.concatenate(picked), nodes)
     return Survey(held, tally, sample, split)

@@ -35,9 +35,9 @@ from linkdist.paper.baselines import (
     train_on_nodes,
 )
 from linkdist.paper.published import TRAININGS, published
+from linkdist.progress import Progress
 from linkdist.training.fit import fit
 from linkdist.training.history import Best, History
-from linkdist.training.stages import Progress
 
 Entry: TypeAlias = dict[str, Any]
 """A record as it stands in results.json."""

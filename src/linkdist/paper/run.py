@@ -32,13 +32,13 @@ from linkdist._files import replace_text, sweep
 from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load
 from linkdist.data.graph import Graph
 from linkdist.data.splits import SETTINGS
-from linkdist.errors import DataError, OptionError, check_names
+from linkdist.errors import DataError, OptionError, check_names, check_seeds
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.paper.protocol import Entry, make_task, run_task
 from linkdist.paper.published import METHODS, TRAININGS
 from linkdist.paper.records import read_records, read_run
+from linkdist.progress import Callback, Progress
 from linkdist.training.loop import find_device
-from linkdist.training.stages import Progress
 
 
 @dataclass(frozen=True)
@@ -88,85 +88,42 @@ class Plan:
         find_device(self.device)
 
 
-def check_seeds(seed: int, count: int, option: str) -> None:
-    """Refuse a first seed, or a number of them, by which a seed is not one of 32 bits.
-
-    Parameters
-    ----------
-    seed, count : int
-        The first seed, and how many there are from it on.
-    option : str
-        The option that gave `count`.
-
-    Examples
-    --------
-    >>> check_seeds(0, 10, "--runs")
-    >>> check_seeds(0, 0, "--runs")
-    Traceback (most recent call last):
-    linkdist.errors.OptionError: --runs must be 1 or more; found 0.
-    """
-    if count < 1:
-        raise OptionError(f"{option} must be 1 or more; found {count}.")
-    if not 0 <= seed <= 2**32 - count:
-        rule = f"must be 0 or more, and with {option} added at most 2**32"
-        raise OptionError(f"--seed {rule}; found {seed} and {count}.")
-
-
-class Watcher:
-    """What a run tells whoever watches; does nothing unless told otherwise."""
-
-    def start(self, cells: int, done: int) -> None:
-        """Say how many trainings there are and how many are done already."""
-
-    def cell(self, name: str) -> None:
-        """Say that a training begins."""
-
-    def epoch(self, done: int, total: int) -> None:
-        """Say how far the training is."""
-
-    def finished(self, records: list[Entry]) -> None:
-        """Say that a training ended, with its records."""
-
-    def skipped(self, dataset: str, reason: str) -> None:
-        """Say that a data set is left out."""
-
-
-def reproduce(plan: Plan, watcher: Watcher | None = None) -> list[Entry]:
+def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
     """Train every asked cell that is not done yet.
 
     Parameters
     ----------
     plan : Plan
         What is asked for.
-    watcher : Watcher, optional
-        Whom to tell.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Returns
     -------
     list of dict
         All records in `plan.out`, those of earlier calls too.
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     plan.check()
     started = time.perf_counter()
-    graphs, not_run = _load_all(plan, watcher)
+    graphs, not_run = _load_all(plan, callback)
     _make_folder(plan.out)
     cells = _cells(plan, graphs)
     todo = [cell for cell in cells if not cell.is_done()]
     there = {*graphs, *(record["dataset"] for record in _read_all(plan.out, todo))}
     about = _about(plan, _left_out(plan.out, not_run, there))
-    watcher.start(len(cells), len(cells) - len(todo))
+    callback.start(len(cells), len(cells) - len(todo))
     device = find_device(plan.device)
     for name, of_graph in itertools.groupby(todo, key=lambda cell: cell.dataset):
         inputs = make_inputs(graphs[name].features, device)
         for cell in of_graph:
-            watcher.cell(cell.name)
-            new = cell.train(graphs[name], inputs, watcher.epoch)
+            callback.stage(cell.name)
+            new = cell.train(graphs[name], inputs, callback.progress)
             # Before the records: a kill between the two must not leave these undescribed.
             _write_run(plan.out, about, started)
             cell.keep(new)
             _write_results(plan.out, todo)
-            watcher.finished(new)
+            callback.finished(new)
     return _write_results(plan.out, todo)
 
 
@@ -230,7 +187,7 @@ def _cells(plan: Plan, graphs: Collection[str]) -> list[Cell]:
     ]
 
 
-def _load_all(plan: Plan, watcher: Watcher) -> tuple[dict[str, Graph], dict[str, str]]:
+def _load_all(plan: Plan, callback: Callback) -> tuple[dict[str, Graph], dict[str, str]]:
     """The graphs; where none was named, those that cannot be had are left out with a reason."""
     if plan.datasets is not None:
         return {name: load(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
@@ -239,7 +196,7 @@ def _load_all(plan: Plan, watcher: Watcher) -> tuple[dict[str, Graph], dict[str,
         try:
             graphs[name] = load(name, plan.data)
         except DataError as error:
-            watcher.skipped(name, str(error))
+            callback.skipped(name, str(error))
             not_run[name] = "file not available"
     if not graphs:
         advice = "Name the folder that holds their raw files with --data."

@@ -188,8 +188,8 @@ def find(graph: Graph, splits: Sequence[Split], result: Fit, ids: Sequence[Any])
     (179, 20)
     """
     model = result.model
-    inputs = make_inputs(graph.features, model.alpha.device)
-    each = _in_both_modes(graph, model, inputs)
+    inputs = result.inputs or make_inputs(graph.features, model.alpha.device)
+    each = _in_both_modes(graph, model, inputs, result.neighbours)
     p = each["features"].mean(axis=0)
     known = graph.labels[graph.labels != UNKNOWN]
     return Findings(
@@ -223,19 +223,21 @@ def judged_nodes(
     return HeldOut(judges, curves, result.history.best("features").epochs - 1, modes)
 
 
-def held_out_of(
-    graph: Graph, splits: Sequence[Split], model: Model, history: History
-) -> HeldOut | None:
+def held_out_of(graph: Graph, splits: Sequence[Split], result: Fit) -> HeldOut | None:
     """What held-out nodes say of a fitted model, and nothing else of what `find` finds."""
-    inputs = make_inputs(graph.features, model.alpha.device)
-    each = _in_both_modes(graph, model, inputs)
-    return _held_out(graph, splits, history, each) if history.chooses else None
+    if not result.history.chooses:
+        return None
+    inputs = result.inputs or make_inputs(graph.features, result.model.alpha.device)
+    each = _in_both_modes(graph, result.model, inputs, result.neighbours)
+    return _held_out(graph, splits, result.history, each)
 
 
-def _in_both_modes(graph: Graph, model: Model, inputs: Inputs) -> dict[str, Array]:
+def _in_both_modes(
+    graph: Graph, model: Model, inputs: Inputs, neighbours: Neighbours | None
+) -> dict[str, Array]:
     """Probabilities (R, n, C) from features and with links."""
     z, s = logits(model.network, inputs)
-    neighbours = Neighbours([graph.edges], graph.n, inputs.device)
+    neighbours = neighbours or Neighbours([graph.edges], graph.n, inputs.device)
     linked = model.with_neighbours(z, s, neighbours)
     return {"features": _probabilities(z), "links": _probabilities(linked)}
 

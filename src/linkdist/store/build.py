@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, IntArray
 from linkdist.errors import OptionError, TableError, check_names
-from linkdist.pipeline import Tables, Watcher
+from linkdist.progress import Callback
 from linkdist.store.build_log import Journal, open_journal
 from linkdist.store.manifest import (
     DENSE,
@@ -51,6 +51,7 @@ from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
 from linkdist.tables.nodes import Survey, encoded_nodes, stand_once, survey_nodes
 from linkdist.tables.schema import Guess
+from linkdist.tables.source import Tables
 from linkdist.tables.validation import Problems
 
 LEAST, MOST = 1 << 20, 1 << 27
@@ -71,7 +72,7 @@ def build(
     memory: int | None = None,
     dtype: str = "float16",
     overwrite: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Store:
     r"""Build a store from tables; killed and asked for the same again, it goes on where it was.
 
@@ -89,8 +90,8 @@ def build(
         Of dense features; sparse ones are float32.
     overwrite : bool
         Whether a store that is there may be replaced.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Raises
     ------
@@ -114,23 +115,23 @@ def build(
         raise OptionError(f"memory must be 1 byte or more; found {memory}.")
     if parts is not None:
         check_parts(parts, links=1 << 62)  # their number alone; of links we know nothing yet
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     budget = max(LEAST, min(MOST, memory // 16))
     # Of memory only the number of parts depends: where that is given, any memory goes on.
     planned = {"parts": parts, "memory": memory if parts is None else None}
     asked = _asked(tables) | planned | {"dtype": dtype}
     ends = link_ends(tables.edges, tables.source, tables.target)
     with open_journal(out, asked, overwrite) as journal:
-        survey, layout = _plan(journal, tables, ends, parts, memory, dtype, watcher)
-        watcher.columns(survey.guesses)
+        survey, layout = _plan(journal, tables, ends, parts, memory, dtype, callback)
+        callback.columns(survey.guesses)
         fields = journal.finishing
         if fields is None:
             journal.needed = _needed(survey, journal.state["links"])
-            _write_nodes(journal, tables, survey, layout, budget, watcher)
-            report = _write_links(journal, tables, ends, layout, budget, watcher)
-            watcher.links(report)
+            _write_nodes(journal, tables, survey, layout, budget, callback)
+            report = _write_links(journal, tables, ends, layout, budget, callback)
+            callback.links(report)
             fields = _fields(journal, tables, survey, layout, report)
-        journal.finish(expected_files(layout.P, layout.kind, made=False), fields, watcher)
+        journal.finish(expected_files(layout.P, layout.kind, made=False), fields, callback)
     return Store.open(out)
 
 
@@ -152,17 +153,17 @@ def _plan(
     parts: int | None,
     memory: int,
     dtype: str,
-    watcher: Watcher,
+    callback: Callback,
 ) -> tuple[Survey, Layout]:
     """Survey the tables, or take from the journal what was found then."""
     state = journal.state
     if "survey" not in state:
-        watcher.stage("surveying nodes")
+        callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, watcher.progress
+            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, callback.progress
         )
-        watcher.stage("counting links")
-        links = _count_rows(tables.edges, watcher)
+        callback.stage("counting links")
+        links = _count_rows(tables.edges, callback)
         if not links:
             check_links(tables.edges, ends, LinkReport(total=0, kept=0))
         sparse = any(column.is_sparse for column in survey.encoders.columns)
@@ -187,14 +188,14 @@ def _plan(
     return survey, Layout(*state["layout"])
 
 
-def _count_rows(path: Path, watcher: Watcher) -> int:
+def _count_rows(path: Path, callback: Callback) -> int:
     table = open_table(path)
     if table.rows is not None:
         return table.rows
     rows = 0
     for batch in table.batches(table.schema.names[:1], LINKS):
         rows += batch.num_rows
-        watcher.progress(rows, 0)
+        callback.progress(rows, 0)
     return rows
 
 
@@ -225,19 +226,19 @@ def _write_nodes(
     survey: Survey,
     layout: Layout,
     budget: int,
-    watcher: Watcher,
+    callback: Callback,
 ) -> None:
     if journal.state.get("sorted", -1) < 0:
-        watcher.stage("writing nodes")
+        callback.stage("writing nodes")
         batches = _stored(tables, survey, layout, journal.state.get("rows", 0))
-        write_nodes(journal, batches, layout, budget, _teller(watcher, survey.rows))
+        write_nodes(journal, batches, layout, budget, _teller(callback, survey.rows))
         if journal.state["rows"] != survey.rows:
             raise TableError(
                 f"{tables.nodes} had {survey.rows} rows and then {journal.state['rows']}: it "
                 "changed while it was read. Begin again when nothing writes to it."
             )
-    watcher.stage("sorting ids")
-    sort_ids(journal, layout, _teller(watcher, layout.P))
+    callback.stage("sorting ids")
+    sort_ids(journal, layout, _teller(callback, layout.P))
     if journal.state["twice"]:
         problems, first = Problems(), journal.state["twice_first"]
         rows, values = [row for row, _ in first], [value for _, value in first]
@@ -251,13 +252,13 @@ def _write_links(
     ends: tuple[str, str],
     layout: Layout,
     budget: int,
-    watcher: Watcher,
+    callback: Callback,
 ) -> LinkReport:
-    watcher.stage("reading links")
+    callback.stage("reading links")
     batches = link_batches(tables.edges, ends, min(LINKS, budget // RECORD))
-    scatter(journal, batches, layout.P, budget, _teller(watcher, journal.state["links"]))
-    watcher.stage("resolving links")
-    tell = _teller(watcher, layout.P * (layout.P + 1) // 2)
+    scatter(journal, batches, layout.P, budget, _teller(callback, journal.state["links"]))
+    callback.stage("resolving links")
+    tell = _teller(callback, layout.P * (layout.P + 1) // 2)
     resolve(journal, layout.P, part_sizes(journal, layout.P), tables.strict, tell)
     return report_of(journal, tables.edges, ends, layout.P, tables.strict)
 
@@ -313,5 +314,5 @@ def _fields(
     }
 
 
-def _teller(watcher: Watcher, total: int) -> Callable[[int], None]:
-    return lambda done: watcher.progress(done, total)
+def _teller(callback: Callback, total: int) -> Callable[[int], None]:
+    return lambda done: callback.progress(done, total)

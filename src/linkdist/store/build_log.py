@@ -26,7 +26,7 @@ from linkdist._files import ASIDE, replace_text, sweep
 from linkdist.artifacts.directories import move_into_place
 from linkdist.artifacts.manifest import some
 from linkdist.errors import OptionError, StoreError, TableError
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 from linkdist.store.manifest import JOURNAL, MANIFEST, File, Manifest
 from linkdist.store.npy import as_bytes, npy_header
 from linkdist.store.plan import format_memory
@@ -135,7 +135,7 @@ class Journal:
                 "again: it goes on where it was."
             ) from error
 
-    def finish(self, names: Sequence[str], fields: Mapping[str, Any], watcher: Watcher) -> None:
+    def finish(self, names: Sequence[str], fields: Mapping[str, Any], callback: Callback) -> None:
         """Take the digests, write the manifest and give the directory its name.
 
         Parameters
@@ -144,19 +144,19 @@ class Journal:
             All files of the store.
         fields : mapping
             The manifest's, but for its files.
-        watcher : Watcher
-            Is told how it goes.
+        callback : Callback
+            Receives progress and messages.
         """
         self._lengths = {}  # nothing grows from here on
         self.note(finishing=fields)
         shutil.rmtree(self.folder / WORK, ignore_errors=True)
-        watcher.stage("taking digests")
+        callback.stage("taking digests")
         files = {}
         for done, name in enumerate(names, start=1):
             with (self.folder / name).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 files[name] = File(file.tell(), digest)
-            watcher.progress(done, len(names))
+            callback.progress(done, len(names))
         with self.writing(self.folder / MANIFEST):
             Manifest(**fields, files=files).write(self.folder)
             move_into_place(self.folder, self.target)

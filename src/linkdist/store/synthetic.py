@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import OptionError, check_names
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 from linkdist.store.build_log import Journal, open_journal
 from linkdist.store.keys import Keys, Seen, count_loops, distinct, packed, unpacked
 from linkdist.store.manifest import DENSE, bucket_file, buckets, expected_files, part_file
@@ -88,7 +88,7 @@ def synth(
     parts: int | None = None,
     memory: int | None = None,
     overwrite: bool = False,
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
 ) -> Store:
     """Make a graph of planted classes as a store; killed, it goes on where it was.
 
@@ -104,8 +104,8 @@ def synth(
         Bytes that training shall take at most; by default 2 GB.
     overwrite : bool
         Whether a store that is there may be replaced.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def synth(
     (1000, 3, (333, 64), '2-7')
     """
     planted.check()
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     if parts is None:
         node = planted.features * np.dtype(planted.dtype).itemsize + 4
         parts = parts_for(planted.nodes, node, planted.links, memory or parse_memory(MEMORY))
@@ -125,14 +125,14 @@ def synth(
     with open_journal(out, {"synth": asdict(planted), "parts": parts}, overwrite) as journal:
         journal.needed = _bytes(planted, parts)
         journal.note()
-        watcher.stage("making nodes")
+        callback.stage("making nodes")
         for part, n in enumerate(sizes.tolist()):
             _make_part(journal, planted, part, n)
-            watcher.progress(part + 1, parts)
-        watcher.stage("making links")
+            callback.progress(part + 1, parts)
+        callback.stage("making links")
         for done, _ in enumerate(_make_buckets(journal, planted, sizes), start=1):
-            watcher.progress(done, parts * (parts + 1) // 2)
-        _finish(journal, planted, sizes, watcher)
+            callback.progress(done, parts * (parts + 1) // 2)
+        _finish(journal, planted, sizes, callback)
     return Store.open(out)
 
 
@@ -246,7 +246,7 @@ def _truth(journal: Journal, part: int) -> npt.NDArray[np.int32]:
     return y
 
 
-def _finish(journal: Journal, planted: Planted, sizes: IntArray, watcher: Watcher) -> None:
+def _finish(journal: Journal, planted: Planted, sizes: IntArray, callback: Callback) -> None:
     P, folder = len(sizes), journal.folder
     labelled, loops = np.zeros(planted.classes, dtype=np.int64), 0
     for part in range(P):
@@ -266,4 +266,4 @@ def _finish(journal: Journal, planted: Planted, sizes: IntArray, watcher: Watche
         "columns": None,
         "source": asdict(planted),
     }
-    journal.finish(expected_files(P, planted.dtype, made=True), fields, watcher)
+    journal.finish(expected_files(P, planted.dtype, made=True), fields, callback)

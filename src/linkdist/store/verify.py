@@ -17,22 +17,22 @@ from scipy import sparse
 
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import StoreError
-from linkdist.pipeline import Watcher
+from linkdist.progress import Callback
 from linkdist.store.hashing import hash64, part_of
 from linkdist.store.keys import count_loops, packed
 from linkdist.store.manifest import Manifest, bucket_file, buckets, feature_files, part_file
 from linkdist.store.reader import Store, distrust, size_problems
 
 
-def check(directory: Path | str, watcher: Watcher | None = None) -> list[str]:
+def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
     """All that is wrong with a store, in words.
 
     Parameters
     ----------
     directory : Path
         The store.
-    watcher : Watcher, optional
-        Is told how it goes.
+    callback : Callback, optional
+        Receives progress and messages.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check(directory: Path | str, watcher: Watcher | None = None) -> list[str]:
     327
     ['parts/0001.labels.npy has 327 bytes, not 328']
     """
-    watcher = watcher or Watcher()
+    callback = callback or Callback()
     target = Path(directory).resolve()
     store = Store(target, Manifest.read(target))
     distrust()
@@ -61,10 +61,10 @@ def check(directory: Path | str, watcher: Watcher | None = None) -> list[str]:
         *(partial(look.at_part, part) for part in range(store.P)),
         *(partial(look.at_bucket, a, b) for a, b in buckets(store.P)),
     ]
-    watcher.stage("checking")
+    callback.stage("checking")
     for done, at in enumerate(looks, start=1):
         problems += at()
-        watcher.progress(done, len(looks))
+        callback.progress(done, len(looks))
     return problems or look.at_totals()
 
 

@@ -11,7 +11,7 @@ not fit; only dates and truth values are left to Arrow.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,14 +22,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, IntArray, stacked
+from linkdist.progress import Progress
 from linkdist.tables.encoders import Encoders, make_encoders
 from linkdist.tables.io import BATCH, Table, numbered, open_table
 from linkdist.tables.schema import Guess, guess, places_among, single_values, text_of
 from linkdist.tables.validation import SHOWN, Problems
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ class Keeper(Protocol):
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Keep the state after some epochs."""
 
+    def exists(self) -> bool:
+        """Whether this training left a state."""
+
     def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
 
@@ -76,12 +79,24 @@ class Checkpoint:
         """Keep the state after some epochs."""
         replace_bytes(self.path, _packed(self.training, epochs, tensors))
 
+    def exists(self) -> bool:
+        """Whether this training left a state; reads the header of the file only."""
+        try:
+            with safetensors.safe_open(self.path, "pt") as file:
+                return self._is_own(file.metadata())
+        except (OSError, safetensors.SafetensorError):
+            return False
+
+    def _is_own(self, about: Mapping[str, str] | None) -> bool:
+        about = about or {}
+        return (about.get("training"), about.get("format")) == (self.training, FORMAT)
+
     def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
         try:
             with safetensors.safe_open(self.path, "pt") as file:
-                about = file.metadata() or {}
-                if (about.get("training"), about.get("format")) != (self.training, FORMAT):
+                about = file.metadata()
+                if not self._is_own(about):
                     return None
                 return int(about["epochs"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (OSError, safetensors.SafetensorError):
@@ -163,8 +178,8 @@ class SharedCheckpoint:
     def load(self) -> State | None:
         """Epochs done and state, where this training left one."""
         files, path = self._files()
-        about = self._about()
-        if about is None or (about["training"], about["format"]) != (self.training, FORMAT):
+        about = self._own()
+        if about is None:
             return None
         try:
             with files.open_input_file(path) as stream:
@@ -172,6 +187,15 @@ class SharedCheckpoint:
             return int(about["epochs"]), safetensors.torch.load(content)
         except (FileNotFoundError, ValueError, safetensors.SafetensorError):
             return None
+
+    def exists(self) -> bool:
+        """Whether this training left a state; reads the header of the file only."""
+        return self._own() is not None
+
+    def _own(self) -> Mapping[str, str] | None:
+        about = self._about()
+        same = about is not None and about["training"] == self.training
+        return about if same and about is not None and about["format"] == FORMAT else None
 
     def _about(self) -> Mapping[str, str] | None:
         """What a file there says of itself, where it is the state of a training."""

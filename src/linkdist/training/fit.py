@@ -16,14 +16,16 @@ from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError, check_names
 from linkdist.model import Model
+from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs, make_inputs
-from linkdist.training.checkpoint import Checkpoint
+from linkdist.progress import Progress
+from linkdist.training.checkpoint import Keeper
 from linkdist.training.history import History
 from linkdist.training.loop import epochs_for, find_device, loop_on_links
 from linkdist.training.panel.estimates import Estimates
 from linkdist.training.panel.faculty import Judgement
 from linkdist.training.panel.fitting import Asked, fit_panel
-from linkdist.training.stages import Course, Ground, Kept, Plain, Progress
+from linkdist.training.stages import Course, Ground, Kept, Plain
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
@@ -49,6 +51,8 @@ class Fit:
         What is known of its accuracy, for SelfLinkDist.
     judged : mapping, optional
         Predictions of held-out nodes, for SelfLinkDist; see `Panel.judged`.
+    inputs, neighbours : optional
+        The features and links of the graph on the device of the model, for its evaluation.
     """
 
     model: Model
@@ -58,6 +62,8 @@ class Fit:
     precision: str
     estimates: Estimates | None = None
     judged: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
+    inputs: Inputs | None = field(default=None, repr=False)
+    neighbours: Neighbours | None = field(default=None, repr=False)
 
 
 def fit(
@@ -71,7 +77,7 @@ def fit(
     device: str = "auto",
     inputs: Inputs | None = None,
     progress: Progress | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Keeper | None = None,
     teachers: Sequence[Any] = (),
     judge: bool = True,
     baselines: bool = False,
@@ -103,7 +109,7 @@ def fit(
         The graph's features on that device, where they are there already.
     progress : callable, optional
         Called with epochs done and epochs in all.
-    checkpoint : Checkpoint, optional
+    checkpoint : Keeper, optional
         Where to keep the state, and to resume from.
     teachers : sequence of classifiers, optional
         More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They are
@@ -143,13 +149,16 @@ def fit(
         panel, estimates = fit_panel(graph, each, inputs, course, asked)
         took = time.perf_counter() - started
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
-        return Fit(*trained, estimates, panel.judged)
+        neighbours = None if panel.faculty is None else panel.faculty.lesson.neighbours
+        return Fit(*trained, estimates, panel.judged, inputs, neighbours)
     ground = Ground(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
     stage = _train(ground, method, total, course)
     stage.finish()
     model = Model(stage.network, stage.alpha, graph.classes)
-    return Fit(model, stage.history, total, time.perf_counter() - started, inputs.precision)
+    took = time.perf_counter() - started
+    trained = (model, stage.history, total, took, inputs.precision)
+    return Fit(*trained, inputs=inputs, neighbours=ground.everyone)
 
 
 def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:

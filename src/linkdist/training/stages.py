@@ -7,8 +7,7 @@ network in training that is evaluated. The paper's methods have one `Plain` stag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -21,14 +20,13 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import Coefficients
 from linkdist.nn.network import ForkedMLP
+from linkdist.progress import Progress
 from linkdist.training.checkpoint import Keeper
 from linkdist.training.coefficients import coefficients
 from linkdist.training.history import History
 
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 of each setting; None leaves them r_n and r_e."""
-
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 class Ground:

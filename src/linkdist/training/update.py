@@ -22,10 +22,11 @@ from linkdist.model import Model
 from linkdist.nn.averaging import Average
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import ForkedMLP
+from linkdist.progress import Progress
 from linkdist.training.coefficients import Tally, coefficients
 from linkdist.training.loop import BATCH, loop_on_links
 from linkdist.training.replay import LIMIT, Mask, Memory, joined, resampled, whole_view
-from linkdist.training.stages import Progress, Snapshot
+from linkdist.training.stages import Snapshot
 
 SHARE = 0.06
 """Steps of an update, as a share of training anew."""

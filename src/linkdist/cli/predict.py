@@ -1,0 +1,144 @@
+"""`linkdist predict`, `update` and `export`: commands that use a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from linkdist.cli.console import Bars, note
+from linkdist.cli.options import Address, Device, LinkTable, ModelDir, grouped
+from linkdist.errors import OptionError
+
+
+def predict(
+    model: ModelDir,
+    nodes: Annotated[
+        Path,
+        Argument(
+            metavar="NODES",
+            help="The nodes to predict: a Parquet or CSV table, or a directory of Parquet files.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        Option(
+            metavar="FILE",
+            help="The .parquet or .csv file to write. If NODES is a directory, it is a directory.",
+        ),
+    ],
+    edges: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The link table, with links among these nodes. Predictions then use the links.",
+        ),
+    ] = None,
+    device: Device = "auto",
+    workers: Annotated[
+        int | None,
+        Option(help="Number of Ray processes that share the files of a directory.", min=1),
+    ] = None,
+    address: Address = None,
+) -> None:
+    """Predict the classes of nodes from features or, with --edges, with links.
+
+    If an interrupted prediction of a directory is started again, it continues with the files that
+    are not done.
+    """
+    from linkdist import pipeline
+    from linkdist.distributed.ray_predict import predict_directory
+
+    if address is not None and workers is None:
+        raise OptionError("--address needs --workers, the number of processes.")
+    if nodes.is_dir() and edges is not None:
+        raise OptionError(
+            "--edges needs one table, not a directory, because a link may lead to any node."
+        )
+    if not nodes.is_dir() and workers is not None:
+        raise OptionError(f"--workers share the files of a directory; {nodes} is not a directory.")
+    with Bars() as bars:
+        if nodes.is_dir():
+            count = predict_directory(
+                model, nodes, out, workers=workers, address=address, device=device, callback=bars
+            )
+        else:
+            count = pipeline.predict(model, nodes, out, edges=edges, device=device, callback=bars)
+    note(f"{count} nodes predicted: {out}")
+
+
+@grouped(required=("edges",))
+def update(
+    model: ModelDir,
+    nodes: Annotated[
+        Path, Option(metavar="FILE", help="The table of new nodes, a Parquet or CSV file.")
+    ],
+    links: LinkTable,
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR", help="The directory of the new model. By default, it is MODEL-updated."
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        Option(
+            help="Number of passes over the new links. By default, an update takes a sixteenth of "
+            "the steps of a training from scratch."
+        ),
+    ] = None,
+    seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Update a model with new nodes and links, without the old data.
+
+    The node table must also contain the old nodes to which new links lead. The old model is not
+    changed unless --out names it.
+    """
+    from linkdist import pipeline
+    from linkdist.artifacts.model_dir import load
+
+    saved = load(model)
+    about = saved.about
+    if "id" not in about or "label" not in about:
+        raise OptionError(f"{model} was not trained on a table; update it from Python.")
+    old = model.resolve()
+    new = old.with_name(f"{old.name}-updated") if out is None else out
+    assert links.edges is not None
+    tables = pipeline.Tables(
+        nodes, links.edges, about["id"], about["label"],
+        source=links.source, target=links.target, strict=links.strict,
+    )  # fmt: skip
+    with Bars() as bars:
+        pipeline.update(saved, tables, new, epochs=epochs, seed=seed, device=device, callback=bars)
+    note(f"Model: {new}")
+
+
+def export(
+    model: ModelDir,
+    file: Annotated[Path, Argument(metavar="FILE", help="The ONNX file to write.")],
+    with_neighbour_head: Annotated[
+        bool,
+        Option(
+            "--with-neighbour-head",
+            help="The file also has the outputs that predictions with links need.",
+        ),
+    ] = False,
+    rows: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE",
+            help="The nodes on which both models are compared. By default, they are the sample "
+            "that the model directory contains.",
+        ),
+    ] = None,
+) -> None:
+    """Export a model to ONNX after checking that both give the same results."""
+    from linkdist import pipeline
+    from linkdist.artifacts.model_dir import load
+
+    count, difference = pipeline.export(
+        load(model), file, with_neighbour_head=with_neighbour_head, rows=rows
+    )
+    note(f"{file}: largest difference to the model on {count} rows {difference:.2g}")

@@ -1,0 +1,264 @@
+"""`linkdist train`: a model from your own tables or from a store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Context, Option
+
+from linkdist.cli.console import Bars, note, print_table
+from linkdist.cli.options import (
+    Address,
+    Device,
+    Epochs,
+    JsonFile,
+    LinkTable,
+    NodeTable,
+    Replicas,
+    Seed,
+    check_json,
+    given,
+    grouped,
+    read_tables,
+    write_json,
+)
+from linkdist.errors import OptionError, check_names, check_seeds
+
+if TYPE_CHECKING:
+    from linkdist.artifacts.model_dir import Saved
+    from linkdist.pipeline import Options
+
+
+@dataclass(frozen=True)
+class Store:
+    """Store."""
+
+    store: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="The store to train on instead of tables. 'linkdist store build' writes it.",
+        ),
+    ] = None
+    memory: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE",
+            help="The amount of the store that training may hold in memory, such as 500MB.",
+            show_default="2GB; on a GPU, its free memory",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, Option(help="Number of Ray processes that share the links of the store.")
+    ] = None
+    address: Address = None
+    checkpoints: Annotated[
+        str | None,
+        Option(
+            metavar="PLACE",
+            help="The place where the --workers save their state: a path that all of them can "
+            "read, or an address such as s3://bucket/training. By default, it is next to --out.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training."""
+
+    method: Annotated[
+        str | None,
+        Option(
+            help="The training method. 'selflinkdist' trains one network with a panel of teachers "
+            "and needs tables. 'linkdist' and 'colinkdist' are the paper's methods; the second "
+            "also uses random node pairs.",
+            show_default="selflinkdist; for a --store colinkdist",
+        ),
+    ] = None
+    epochs: Epochs = None
+    held_out: Annotated[
+        float | None,
+        Option(
+            help="Share of the labels that form the validation split, which selects the weights. "
+            "By default, selflinkdist uses cross-validation for up to 1,000 labels; otherwise the "
+            "share is 0.1. With 0, training uses all labels and nothing is evaluated."
+        ),
+    ] = None
+    budget: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Time that selflinkdist may take, such as 60s or 5m. It trains the best model "
+            "that fits into this time, so the result depends on the machine.",
+        ),
+    ] = None
+    seed: Seed = 0
+    replicas: Replicas = 1
+    device: Device = "auto"
+
+    def options(self, default_method: str) -> Options:
+        """Return the pipeline's options; raise OptionError if one is wrong."""
+        from linkdist.pipeline import Options
+        from linkdist.training.fit import METHODS
+
+        method = self.method or default_method
+        check_names("method", [method], METHODS)
+        check_seeds(self.seed, self.replicas, "--replicas")
+        seconds = None if self.budget is None else parse_time(self.budget)
+        return Options(
+            method, self.replicas, self.epochs, self.held_out, self.seed, self.device, seconds
+        )
+
+
+@dataclass(frozen=True)
+class Output:
+    """Output."""
+
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="The model directory to write. It is required.")
+    ] = None
+    resume: Annotated[
+        bool,
+        Option(
+            "--resume",
+            help="Training continues from the last checkpoint of an interrupted training with the "
+            "same data and options.",
+        ),
+    ] = False
+    json_file: JsonFile = None
+
+
+@grouped()
+def train(
+    context: Context,
+    nodes: NodeTable,
+    links: LinkTable,
+    store: Store,
+    training: Training,
+    output: Output,
+) -> None:
+    """Train a model on your own tables or on a store.
+
+    linkdist train --nodes nodes.csv --edges links.csv --id paper --label field --out model
+    """
+    if context.args:
+        raise OptionError(
+            f"train takes options only; found {' '.join(context.args)!r}. Your own data is given "
+            "by --nodes and --edges or by --store. To measure the methods on a named data set, "
+            f"use 'linkdist benchmark {context.args[0]}'."
+        )
+    check_json(output.json_file)
+    if store.store is None:
+        saved = _train_on_tables(nodes, links, store, training, output)
+    else:
+        saved = _train_on_store(store, given(nodes) + given(links), training, output)
+    _print_result(saved, output)
+
+
+def _train_on_tables(
+    nodes: NodeTable, links: LinkTable, store: Store, training: Training, output: Output
+) -> Saved:
+    from linkdist import pipeline
+
+    if misplaced := given(store):
+        raise OptionError(
+            "--memory, --workers, --address and --checkpoints are for training on a --store; "
+            f"found {', '.join(misplaced)}."
+        )
+    there = {*given(nodes), *given(links), *given(output)}
+    required = ("--nodes", "--edges", "--id", "--label", "--out")
+    missing = [option for option in required if option not in there]
+    if output.out is None or missing:
+        raise OptionError(
+            "train needs your own tables, with --nodes, --edges, --id, --label and --out, or "
+            f"--store and --out; found no {', '.join(missing)}."
+        )
+    options = training.options(pipeline.Options.method)
+    tables = read_tables(nodes, links)
+    with Bars() as bars:
+        return pipeline.train(tables, output.out, options, resume=output.resume, callback=bars)
+
+
+def _train_on_store(
+    store: Store, for_tables: list[str], training: Training, output: Output
+) -> Saved:
+    from linkdist.distributed.pipeline import METHOD, train_store
+    from linkdist.distributed.ray_train import train_by_workers
+    from linkdist.store.plan import parse_memory
+
+    assert store.store is not None
+    misplaced = for_tables + ["--budget"] * (training.budget is not None)
+    if output.out is None or misplaced:
+        raise OptionError(
+            "training on a --store needs --out. It takes no tables, no columns and no --budget, "
+            "because a store contains its columns and selflinkdist cannot train on it. "
+            f"Found {', '.join(misplaced) or 'no --out'}."
+        )
+    if store.workers is None and (store.address or store.checkpoints):
+        raise OptionError("--address and --checkpoints need --workers, the number of processes.")
+    options = training.options(METHOD)
+    memory = None if store.memory is None else parse_memory(store.memory)
+    where = (store.store, output.out, options, memory)
+    with Bars() as bars:
+        if store.workers is None:
+            return train_store(*where, resume=output.resume, callback=bars)
+        return train_by_workers(
+            *where, store.workers, address=store.address, checkpoints=store.checkpoints,
+            resume=output.resume, callback=bars,
+        )  # fmt: skip
+
+
+def parse_time(text: str) -> float:
+    """Return the seconds in a time such as '60s', '5m', '1h' or '90'.
+
+    Examples
+    --------
+    >>> parse_time("60s"), parse_time("5m"), parse_time("90")
+    (60.0, 300.0, 90.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0 or math.isinf(seconds):
+        raise OptionError(f"a time must be a number of s, m or h, such as 60s; found {text!r}.")
+    return seconds
+
+
+def _print_result(saved: Saved, output: Output) -> None:
+
+    estimates = saved.about.get("estimates")
+    if estimates is not None:
+        title = f"Estimated accuracy in percent, from {estimates['judges']} labels"
+        print_table(title, list(_estimate_rows(estimates)))
+        for sentence in (*estimates["verdict"], *estimates["warnings"]):
+            note(sentence)
+    else:
+        scores = saved.about.get("scores", {})
+        rows = [{"": key, "value": value} for key, value in scores.items()]
+        print_table("Validation nodes", rows)
+    report = "; report.html shows the results of the training" if saved.report else ""
+    note(f"Model: {output.out}. Its README.md explains how to use it{report}.")
+    write_json(output.json_file, saved.about)
+
+
+def _estimate_rows(estimates: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table of estimates: this model, then the baselines."""
+    new = estimates["rows"]
+    groups = ((new, "new_rows"), ("rows of the table", "known_rows"), (new, "baselines"))
+    for rows, key in groups:
+        for score in estimates[key]:
+            low, high = 100 * score["low"], 100 * score["high"]
+            yield {
+                "": score["name"],
+                "for": rows,
+                "accuracy": f"{100 * score['accuracy']:.1f}",
+                "90 % interval": f"{low:.1f} to {high:.1f}",
+                "needs links": "yes" if score["links"] else "no",
+            }

@@ -1,0 +1,40 @@
+"""`linkdist train` as the user calls it; what it trains is tested with the pipeline."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from linkdist.cli.train import parse_time
+from linkdist.data.datasets import DATASETS
+from linkdist.errors import OptionError
+from tests.cli.common import refused, words
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_named_data_set_is_referred_to_benchmark(command, name):
+    result = command("train", name, "--epochs", "2")
+    refused(result, f"found '{name}'.*use 'linkdist benchmark {name}'")
+
+
+def test_an_argument_beside_tables_is_an_error(command, papers, tmp_path):
+    tables = ("--nodes", papers / "nodes.csv", "--edges", papers / "links.csv")
+    about = ("--id", "paper", "--label", "field", "--out", tmp_path / "model")
+    refused(command("train", *tables, *about, "extra"), "train takes options only; found 'extra'")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_help_shows_the_groups_in_order(command):
+    _, out, _ = command("train", "--help")
+    titles = re.findall(r"╭─ ([A-Z][\w ]+) ─", out)
+    assert titles == ["Options", "Node table", "Link table", "Store", "Training", "Output"]
+    assert "Usage: linkdist train [OPTIONS]" in words(out)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0s", "-1m", "infh", "nan"])
+def test_a_time_that_cannot_be_read_is_an_error(text):
+    with pytest.raises(OptionError, match="a time must be a number"):
+        parse_time(text)
