@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linkdist.artifacts.manifest import read_header
+from linkdist.artifacts.manifest import ONNX, read_header
 from linkdist.errors import LinkDistError, OptionError
 from linkdist.serve.settings import Settings
 
@@ -35,7 +35,7 @@ def serve(
     A model that 'update' puts in its place is picked up; SIGTERM ends what is being answered first.
     """
     _need_extra()
-    read_header(model)
+    read_header(model, [ONNX])
     settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
     _check_token(settings)
     settings.publish()
@@ -52,12 +52,13 @@ def _need_extra() -> None:
         import fastapi
         import onnxruntime
         import prometheus_client
+        import pydantic
         import uvicorn
     except ImportError as error:
         raise OptionError(
             f"serving needs {error.name}, which is not installed: pip install 'linkdist[serve]'."
         ) from error
-    del fastapi, onnxruntime, prometheus_client, uvicorn
+    del fastapi, onnxruntime, prometheus_client, pydantic, uvicorn
 
 
 def _check_token(settings: Settings) -> None:
