@@ -1,18 +1,72 @@
-"""Predict with ONNX Runtime and NumPy alone: python onnx_predict.py model.onnx nodes.csv.
+"""Predict with ONNX Runtime and NumPy alone.
 
-For a model of numeric columns; one of features takes {"features": an (n, d) float32 array}.
+python onnx_predict.py model.onnx nodes.csv [model.json]
+
+An exported model of numeric columns takes the columns as they are. The network of any other model
+takes features. They are computed from the columns with the numbers in `model.json`, which is in
+the model directory.
 """
 
+import csv
 import json
+import re
 import sys
+from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import onnxruntime
 
-session = onnxruntime.InferenceSession(sys.argv[1])
+MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
+
+
+def number(text):
+    return np.nan if text.strip().lower() in MISSING else float(text)
+
+
+def numeric(texts, column):
+    z = np.array([[number(text)] for text in texts]) - column["mean"]
+    z = z / column["deviation"] if column["deviation"] > 0 else 0 * z
+    return np.clip(np.nan_to_num(z), -1e6, 1e6)
+
+
+def categorical(texts, column):
+    return np.array([[text == known for known in column["categories"]] for text in texts])
+
+
+def text(texts, column):
+    counts = np.zeros((len(texts), len(column["frequencies"])))
+    for row, words in zip(counts, texts, strict=True):
+        for word in re.findall(r"\w+", words.lower()):
+            row[crc32(word.encode()) % len(row)] += 1
+    weights = counts * (np.log((1 + column["rows"]) / (1 + np.array(column["frequencies"]))) + 1)
+    length = np.linalg.norm(weights, axis=1, keepdims=True)
+    return weights / np.where(length > 0, length, 1)
+
+
+ENCODERS = {"numeric": numeric, "categorical": categorical, "text": text}
+
+
+def features(nodes, path):
+    """The (n, d) features of the rows of a table."""
+    columns = json.loads(path.read_text())["columns"] if path.exists() else None
+    if not columns or any(column["kind"] not in ENCODERS for column in columns):
+        sys.exit(f"the model takes features, and {path} has no columns that make them from a CSV.")
+    texts = [([row[column["name"]] for row in nodes], column) for column in columns]
+    blocks = [ENCODERS[column["kind"]](values, column) for values, column in texts]
+    return np.concatenate(blocks, axis=1).astype(np.float32)
+
+
+model, table = map(Path, sys.argv[1:3])
+session = onnxruntime.InferenceSession(model)
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
-as_they_are = {"deletechars": "", "replace_space": " "}
-nodes = np.genfromtxt(sys.argv[2], delimiter=",", names=True, ndmin=1, **as_they_are)
-columns = {column.name: nodes[column.name] for column in session.get_inputs()}
-for p in session.run(["probabilities"], columns)[0]:
+with table.open(newline="", encoding="utf-8-sig") as file:
+    nodes = list(csv.DictReader(file))
+names = [column.name for column in session.get_inputs()]
+if names == ["features"]:
+    header = Path(sys.argv[3]) if len(sys.argv) > 3 else model.with_name("model.json")
+    inputs = {"features": features(nodes, header)}
+else:
+    inputs = {name: np.array([number(row[name]) for row in nodes]) for name in names}
+for p in session.run(["probabilities"], inputs)[0]:
     print(f"{classes[p.argmax()]}, {p.max():.1%}")

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import shutil
+import threading
+import time
 
 import httpx2
 import numpy as np
@@ -91,6 +93,50 @@ def test_links_and_neighbours_are_used_as_the_model_does(client, model):
     assert modes == ["links", "links", "links", "features"]
 
 
+def test_the_label_is_that_of_the_exact_probabilities(client, model, monkeypatch):
+    """Probabilities that are equal after rounding are not equal."""
+    p = np.array([[0.25, 0.25, 0.25000003, 0.24999997]], dtype=np.float32)
+    monkeypatch.setattr(Engine, "probabilities", lambda *_: p)
+    (found,) = ask(client, ROWS[:1]).json()["predictions"]
+    assert set(found["probabilities"].values()) == {0.25}
+    assert found["label"] == model.model.classes[2]
+
+
+def test_a_link_to_itself_is_no_link(client):
+    (found,) = ask(client, ROWS[:1], links=[[0, 0]]).json()["predictions"]
+    assert found["mode"] == "features"
+
+
+@pytest.mark.parametrize(("rows", "is_large"), [(1, False), (5000, True)])
+def test_large_requests_are_read_and_answered_outside_the_event_loop(
+    papers_model, monkeypatch, rows, is_large
+):
+    import linkdist.serve.app as module
+    from linkdist.serve.schema import RequestSchema
+
+    threads = []
+
+    def spied(function):
+        def call(*args):
+            threads.append(threading.current_thread())
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(RequestSchema, "read", spied(RequestSchema.read))
+    monkeypatch.setattr(module, "answer", spied(module.answer))
+
+    async def predict():
+        transport = httpx2.ASGITransport(make_app(Settings(str(papers_model))))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
+            body = {"rows": [{"year": 1974}] * rows}
+            return await client.post("/v1/predict", json=body), threading.current_thread()
+
+    answer, loop = asyncio.run(predict())
+    assert answer.status_code == 200
+    assert [thread is not loop for thread in threads] == [is_large, is_large]
+
+
 def test_dates_and_categories_are_read_as_in_a_table(client):
     same = [{"year": 1e9}, {"year": "1e9"}, {"year": "2001-09-09T01:46:40"}]
     found = shares(ask(client, same))
@@ -158,6 +204,35 @@ def test_another_type_of_body_is_refused(client):
     assert "application/json" in answer.json()["error"]
 
 
+def test_a_body_without_a_type_is_refused(client):
+    """A page of another site can send such a body."""
+    assert client.post("/v1/predict", content=b'{"rows": [{"year": 1}]}').status_code == 415
+
+
+def test_a_hostile_request_is_refused_quickly(client_of_wide):
+    """Near names are searched for a few unknown columns, and reading stops after many problems."""
+    names = {f"column{k:x}": 1 for k in range(20_000)}
+    wrong = [{f"c{k}": [] for k in range(200)}] * 3000
+    for rows, words in [([names], "20,000 unknown columns"), (wrong, "reading stopped at row 5")]:
+        started = time.perf_counter()
+        answer = ask(client_of_wide, rows)
+        assert answer.status_code == 422
+        assert words in answer.json()["error"]
+        assert time.perf_counter() - started < 5
+
+
+@pytest.fixture
+def client_of_wide(tmp_path):
+    """A model with 200 columns."""
+    from linkdist.tables.encoders import make_encoders
+
+    encoders = make_encoders({f"c{k}": "numeric" for k in range(200)})
+    network = Model(ForkedMLP(200, 2, [0]), torch.ones(1), ("a", "b"))
+    save(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
+    with TestClient(make_app(Settings(str(tmp_path / "wide")))) as client:
+        yield client
+
+
 @pytest.mark.parametrize("path", ["/v1/predict", "/v1/predict/table?name=a.csv"])
 def test_a_body_that_never_ends_is_given_up(papers_model, path):
     app = make_app(Settings(str(papers_model), seconds=0.05))
@@ -221,19 +296,32 @@ def test_requests_that_arrive_together_are_computed_together(app, model):
 
 
 def test_one_request_that_cannot_be_computed_does_not_spoil_the_others(tmp_path):
-    """A vector of the wrong length is found only when a batch is encoded."""
-    from linkdist.serve.batching import answers
+    """Features of 3e38 are finite, but their probabilities are not."""
+    from linkdist.serve.batching import compute
     from linkdist.serve.errors import RefusedError
-    from linkdist.serve.rows import read_request
 
-    path = vectors(tmp_path / "vectors")
-    engine = Engine(path)
-    bodies = [b'{"rows": [{"v": [1, 2, 3]}]}', b'{"rows": [{"v": [1]}]}', b'{"rows": [{"v": []}]}']
-    asked = [read_request(body, engine.header, 10) for body in bodies]
-    first, second, third = answers(engine, asked)
+    bare(tmp_path / "bare")
+    engine = Engine(tmp_path / "bare")
+    bodies = [b'{"rows": [[1, 2, 3, 4]]}', b'{"rows": [[3e38, 3e38, 3e38, 3e38]]}']
+    requests = [engine.schema.read(body, 10) for body in [*bodies, bodies[0]]]
+    first, second, third = compute(engine, requests)
     assert isinstance(second, RefusedError)
-    assert "vectors of length 3" in second.columns["v"]
+    assert "too large" in second.error
     np.testing.assert_allclose([first.sum(), third.sum()], 1, atol=1e-5)
+
+
+def test_a_vector_of_another_length_is_refused_with_all_other_problems(tmp_path):
+    from linkdist.serve.batching import compute
+    from linkdist.serve.errors import RefusedError
+
+    engine = Engine(vectors(tmp_path / "vectors"))
+    bodies = [b'{"rows": [{"v": [1, 2, 3]}]}', b'{"rows": [{"v": []}]}']
+    first, third = compute(engine, [engine.schema.read(body, 10) for body in bodies])
+    np.testing.assert_allclose([first.sum(), third.sum()], 1, atol=1e-5)
+    with pytest.raises(RefusedError) as refused:
+        engine.schema.read(b'{"rows": [{"v": [1]}, {"w": 1}]}', 10)
+    assert "vectors of length 3" in refused.value.columns["v"]
+    assert "unknown column 'w'" in refused.value.error
 
 
 def vectors(path):
@@ -287,18 +375,18 @@ def test_a_new_model_is_picked_up_and_a_bad_one_refused(tmp_path):
     app = make_app(Settings(str(path)))
     current = app.app.state.current
     old = current.engine.header.version
-    asyncio.run(current.look())
+    asyncio.run(current.check())
     assert current.engine.header.version == old
 
     bare(path, replicas=3)
-    asyncio.run(current.look())
+    asyncio.run(current.check())
     new = current.engine.header.version
     assert new != old
     assert current.engine.header.shape.replicas == 3
 
-    (path / "weights.safetensors").write_bytes(b"cut off")
+    (path / "model.onnx").write_bytes(b"cut off")
     (path / "model.json").write_text((path / "model.json").read_text() + " ")
-    asyncio.run(current.look())
+    asyncio.run(current.check())
     assert current.engine.header.version == new
     assert "SHA-256" in current.refused.reason
     with TestClient(app) as client:
@@ -306,12 +394,57 @@ def test_a_new_model_is_picked_up_and_a_bad_one_refused(tmp_path):
         assert "SHA-256" in client.get("/v1/model").json()["refused"]["reason"]
 
     shutil.rmtree(path)
-    asyncio.run(current.look())
+    asyncio.run(current.check())
     assert current.engine.header.version == new
     bare(path)
-    asyncio.run(current.look())
+    asyncio.run(current.check())
     assert current.refused is None
     assert current.engine.header.shape.replicas == 2
+
+
+def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    bare(path)
+    current = make_app(Settings(str(path))).app.state.current
+
+    def fails(directory):
+        raise RuntimeError("out of luck")
+
+    async def replace_twice():
+        watching = asyncio.create_task(current.watch())
+        with monkeypatch.context() as patch:
+            patch.setattr("linkdist.serve.reload.Engine", fails)
+            bare(path, replicas=3)
+            await until(lambda: current.refused is not None)
+        assert "RuntimeError: out of luck" in current.refused.reason
+        assert current.engine.header.shape.replicas == 2
+        bare(path, replicas=4)
+        await until(lambda: current.engine.header.shape.replicas == 4)
+        watching.cancel()
+
+    async def until(condition):
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.02)
+
+    asyncio.run(replace_twice())
+
+
+def test_a_service_reads_only_the_files_that_it_uses(papers_model, monkeypatch):
+    from pathlib import Path
+
+    opened, read = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
+    engine = Engine(papers_model)
+    assert not engine.header.files
+    assert set(opened) == {"model.json", "model.onnx", "curve.svg", "report.html"}
+
+
+def test_a_symbolic_link_in_a_model_directory_is_not_followed(tmp_path):
+    bare(tmp_path / "model")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "model" / "report.html").symlink_to(tmp_path / "secret")
+    assert "report.html" not in Engine(tmp_path / "model").extras
 
 
 def test_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path):

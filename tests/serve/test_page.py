@@ -130,7 +130,7 @@ def bars(page, where):
 def test_what_the_model_is(page, model):
     assert page.title() == f"{model['name']} · LinkDist"
     told = page.locator("header").inner_text()
-    assert "Tells a node’s field" in told
+    assert "Predicts a node’s field" in told
     for name in [*model["classes"], *(column["name"] for column in model["columns"])]:
         assert name in told
     for key, value in model["scores"].items():
@@ -210,7 +210,7 @@ def test_a_wrong_value_is_told_next_to_its_field(page, typed):
 
 def test_an_error_of_no_field_is_told_at_the_form(page):
     page.get_by_role("button", name="Classify").click()
-    assert "Nothing is filled in" in page.locator("#form-error").inner_text()
+    assert "All fields are empty" in page.locator("#form-error").inner_text()
     page.route("**/v1/predict", lambda route: route.abort())
     page.get_by_label("title", exact=True).fill("photon")
     page.get_by_role("button", name="Classify").click()
@@ -295,7 +295,7 @@ def test_a_dropped_file_is_taken_and_the_next_one_too(page, service):
     ("name", "content", "told"),
     [
         ("links.csv", b"from,to\nP1,P2\n", "title"),
-        ("notes.txt", b"Dear diary", "notes.txt is neither CSV nor Parquet by its name."),
+        ("notes.txt", b"Dear diary", "notes.txt does not have the name of a CSV or Parquet file."),
         ("none.csv", b"", "none.csv is empty."),
         ("nodes.parquet", b"paper,title\n", "nodes.parquet"),
     ],
@@ -315,7 +315,7 @@ def test_a_bad_file_is_told_at_the_drop_area(page, name, content, told):
 def test_a_file_too_large_is_not_sent(pages, model):
     page = pages(model={**model, "limits": {**model["limits"], "file_bytes": 1000}})
     page.set_input_files("#file", NEW)
-    assert "takes up to 1000 bytes" in page.locator("#file-error").inner_text()
+    assert "the largest size is 1000 bytes" in page.locator("#file-error").inner_text()
 
 
 def test_a_running_file_can_be_cancelled(page, service):
@@ -336,7 +336,7 @@ def test_an_answer_that_breaks_off_is_no_result(page):
     lines = '{"total": 2}\n{"done": 1, "csv": "label,confidence,p_a\\n\\"a\\",1,1\\n"}\n'
     page.route("**/v1/predict/table*", lambda route: route.fulfill(body=lines))
     page.set_input_files("#file", NEW)
-    page.get_by_text("The answer broke off").wait_for()
+    page.get_by_text("The connection was lost").wait_for()
     assert not page.locator("#done").is_visible()
 
 
@@ -356,7 +356,7 @@ def test_a_model_of_bare_features(pages, model):
         ),
     )
     numbers = page.get_by_label("Features")
-    for typed, told in [("1, 2", "Add 1."), ("1 2 3 4", "Take 1 away."), ("1;x;3", "Entry 2")]:
+    for typed, told in [("1, 2", "Add 1."), ("1 2 3 4", "Remove 1."), ("1;x;3", "Entry 2")]:
         numbers.fill(typed)
         page.get_by_role("button", name="Classify").click()
         assert told in page.locator("#field-0-error").inner_text()
@@ -379,7 +379,7 @@ def test_many_classes_are_folded_and_a_new_model_is_told(pages, model):
         lambda route: route.fulfill(json={"version": "newer", "predictions": [answer]}),
     )
     classify(page, {"embedding": "1, 2"})
-    page.get_by_text("The service has another model by now.").wait_for()
+    page.get_by_text("The service uses a new model now.").wait_for()
     assert page.locator("#bars li:visible").count() == 10
     page.locator("#bars").get_by_role("button", name="Show all 30").click()
     assert page.locator("#bars li:visible").count() == 30

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -78,8 +78,15 @@ class Header:
     version: str
 
 
-def read_header(directory: Path | str) -> Header:
-    """Read and check a model directory, but for what is inside its binary files.
+def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Header:
+    """Read and check the header of a model directory, and some of its binary files.
+
+    Parameters
+    ----------
+    directory : Path or str
+        The model directory.
+    names : collection of str, optional
+        The binary files to read and to check against their digests; by default all.
 
     Raises
     ------
@@ -93,7 +100,7 @@ def read_header(directory: Path | str) -> Header:
     linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
     """
     target = Path(directory).resolve()
-    files = _read(target)
+    files = _read(target, names)
     account = files.pop(HEADER)
     header = _parse(target, account)
     try:
@@ -107,7 +114,8 @@ def read_header(directory: Path | str) -> Header:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
     _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders)
-    _check_files(target, digests, files)
+    expected = {WEIGHTS, *digests}.difference(set(BINARY).difference(names))
+    _check_files(target, expected, digests, files)
     known = {name: content for name, content in files.items() if name in digests}
     return Header(shape, classes, alpha, own, encoders, about, known, digest_of(account)[:12])
 
@@ -123,9 +131,9 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _read(target: Path) -> dict[str, bytes]:
+def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
     try:
-        files = read_directory(target, (HEADER, *BINARY))
+        files = read_directory(target, (HEADER, *names))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"there is no directory {target}. {OTHER}") from error
     except OSError as error:
@@ -177,9 +185,14 @@ def _check_shape(
         raise ModelError(f"{target / HEADER} was changed: {'; '.join(problems)}. {AGAIN}")
 
 
-def _check_files(target: Path, digests: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+def _check_files(
+    target: Path,
+    expected: Collection[str],
+    digests: Mapping[str, Any],
+    files: Mapping[str, bytes],
+) -> None:
     problems = []
-    for name in sorted({WEIGHTS, *digests}):
+    for name in sorted(expected):
         if name not in files:
             problems.append(f"{name} is missing")
         elif digest_of(files[name]) != digests.get(name):

@@ -42,11 +42,11 @@ def serve(
     the open requests before it stops.
     """
     _check_extra()
-    from linkdist.artifacts.manifest import read_header
+    from linkdist.artifacts.manifest import ONNX, read_header
     from linkdist.serve.middleware import read_token
     from linkdist.serve.settings import Settings
 
-    read_header(model)
+    read_header(model, [ONNX])
     settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
     read_token(settings.token_file)
     settings.publish()
@@ -63,12 +63,13 @@ def _check_extra() -> None:
         import fastapi
         import onnxruntime
         import prometheus_client
+        import pydantic
         import uvicorn
     except ImportError as error:
         raise OptionError(
             f"serving needs {error.name}, which is not installed: pip install 'linkdist[serve]'."
         ) from error
-    del fastapi, onnxruntime, prometheus_client, uvicorn
+    del fastapi, onnxruntime, prometheus_client, pydantic, uvicorn
 
 
 def _listen(host: str, port: int) -> socket.socket:

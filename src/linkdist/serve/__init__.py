@@ -1,1 +1,1 @@
-"""The HTTP service: ONNX Runtime behind FastAPI, and a page for people."""
+"""The HTTP service: FastAPI and ONNX Runtime, with a web page."""

@@ -1,10 +1,10 @@
-"""The service: what is asked at which address, and what is answered.
+"""The HTTP service: its addresses and answers.
 
-    POST /v1/predict          rows as JSON            GET /            the page
-    POST /v1/predict/table    a CSV or Parquet file   GET /v1/model    what the model is
-    GET  /healthz, /readyz    for who watches it      GET /metrics     for Prometheus
+POST /v1/predict          rows as JSON            GET /            the page
+POST /v1/predict/table    a CSV or Parquet file   GET /v1/model    the model's description
+GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
 
-What a request may do is checked before it is read; `Guard` stands around all of it.
+`linkdist.serve.middleware` checks the token of a request before it comes here.
 """
 
 from __future__ import annotations
@@ -12,35 +12,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec, TypeVar
 
+import numpy as np
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from linkdist.artifacts.manifest import CURVE, REPORT
-from linkdist.data.graph import FloatArray
-from linkdist.serve import schema as schemas
-from linkdist.serve.engine import Engine
-from linkdist.serve.errors import RefusedError
+from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
+from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.metrics import Metrics
-from linkdist.serve.middleware import Guard, read_token
-from linkdist.serve.model_info import described
-from linkdist.serve.reload import Current
-from linkdist.serve.request_body import check_type, read, read_into
-from linkdist.serve.rows import Asked, read_request
-from linkdist.serve.schema import refusals
+from linkdist.serve.middleware import UNEXPECTED, Guard, read_token
+from linkdist.serve.model_info import ModelInfo, model_info
+from linkdist.serve.reload import CurrentModel
+from linkdist.serve.request_body import check_content_type, read_body, save_body
+from linkdist.serve.schema import Answer, RequestSchema, answer
 from linkdist.serve.settings import Settings
-from linkdist.serve.streaming import Streamed, lines_of, parts_of, write
-from linkdist.serve.table_prediction import Predicted, suffix_of
+from linkdist.serve.table_prediction import (
+    Streamed,
+    TablePrediction,
+    read_in_parts,
+    table_suffix,
+)
+from linkdist.tables.encoders import make_encoders
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:; "
@@ -48,57 +50,99 @@ PAGE_POLICY = (
 )
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-PAGE = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/favicon.svg": ("favicon.svg", "image/svg+xml"),
+PAGE_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
 NDJSON = "application/x-ndjson"
 
+SMALL = 1 << 14
+"""Bytes or probabilities that are read or written faster than a thread is started."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Status(BaseModel):
+    """The status of the service."""
+
+    status: str
+
 
 def make() -> Guard:
-    """The service that the process's settings describe; what uvicorn calls."""
+    """Make the service from the published settings; uvicorn calls this."""
     return make_app(Settings.published())
 
 
-def openapi() -> dict[str, Any]:
-    """The OpenAPI document, which is the same for every model.
-
-    Examples
-    --------
-    >>> sorted(openapi()["paths"])[:3]
-    ['/healthz', '/metrics', '/readyz']
-    """
-    return _routes(Settings(""), Metrics()).openapi()
-
-
 def make_app(settings: Settings) -> Guard:
-    """The service for some settings, its model read.
+    """Make a service and load its model.
 
     Raises
     ------
     LinkDistError
-        If the model or the token is not good.
+        If the model or the token cannot be used.
     """
     metrics, token = Metrics(), read_token(settings.token_file)
     app = _routes(settings, metrics)
-    app.state.current = Current(Path(settings.model), settings.waiting, metrics)
+    app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
     return Guard(app, token, metrics)
+
+
+def openapi(schema: RequestSchema | None = None) -> dict[str, Any]:
+    """Return the OpenAPI document of the service.
+
+    Parameters
+    ----------
+    schema : RequestSchema, optional
+        The request schema of a model; by default that of a model of three columns.
+
+    Examples
+    --------
+    >>> document = openapi()
+    >>> sorted(document["paths"])[:3]
+    ['/healthz', '/metrics', '/readyz']
+    >>> list(document["components"]["schemas"]["Row"]["properties"])
+    ['title', 'venue', 'year', 'field', 'paper']
+    """
+    return _openapi(_routes(Settings(""), Metrics()), schema or _example_schema())
+
+
+def _example_schema() -> RequestSchema:
+    encoders = make_encoders({"title": "text", "venue": "categorical", "year": "numeric"})
+    shape, one = Shape(1, encoders.d, 256, 2), np.ones(1, np.float32)
+    about = {"id": "paper", "label": "field"}
+    return RequestSchema(Header(shape, ("art", "math"), one, one, encoders, about, {}, ""))
+
+
+def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
+    """The document of the app, with the columns of the model that is served now."""
+    document = FastAPI.openapi(app)
+    template = "#/components/schemas/{model}"
+    request = schema.model.model_json_schema(ref_template=template)
+    parts = {**request.pop("$defs", {}), "Request": request}
+    document["components"]["schemas"].update(parts)
+    reference, example = {"$ref": template.format(model="Request")}, request.pop("example")
+    content = {"application/json": {"schema": reference, "example": example}}
+    body = {"required": True, "content": content}
+    document["paths"]["/v1/predict"]["post"]["requestBody"] = body
+    return document
 
 
 def _routes(settings: Settings, metrics: Metrics) -> FastAPI:
     app = FastAPI(
         title="LinkDist",
-        summary="Classify nodes by a model that learnt from a graph's links.",
+        summary="Classify nodes with a model that was trained on a graph's links.",
         version=version("linkdist"),
-        docs_url=None,  # its page would come from outside hosts
+        docs_url=None,  # that page loads scripts from other hosts
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        lifespan=_watching,
+        lifespan=_lifespan,
     )
-    _answer_refusals(app)
+    app.openapi = lambda: _openapi(app, app.state.current.engine.schema)  # type: ignore[method-assign]
+    _handle_errors(app)
     _serve_predictions(app, settings, metrics)
     _serve_model(app, settings)
     _serve_health(app, metrics)
@@ -107,8 +151,9 @@ def _routes(settings: Settings, metrics: Metrics) -> FastAPI:
 
 
 @contextlib.asynccontextmanager
-async def _watching(app: FastAPI) -> AsyncIterator[None]:
-    # What was imported stays: looking through it for garbage stops every request for long.
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    # Imported objects live as long as the process. A garbage collection that visits them delays
+    # every request.
     gc.collect()
     gc.freeze()
     task = asyncio.create_task(app.state.current.watch())
@@ -116,54 +161,61 @@ async def _watching(app: FastAPI) -> AsyncIterator[None]:
     task.cancel()
 
 
-def _answer_refusals(app: FastAPI) -> None:
+def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RefusedError)
     async def refused(request: Request, error: RefusedError) -> Response:
         busy = {"Retry-After": "1"} if error.status == 503 else None
         return JSONResponse(error.body(), error.status, headers=busy)
 
     @app.exception_handler(RequestValidationError)
-    async def misses_something(request: Request, error: RequestValidationError) -> Response:
+    async def invalid_parameters(request: Request, error: RequestValidationError) -> Response:
         found = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        body = RefusedError(422, f"the address must have all of its parameters; {found}.").body()
+        body = RefusedError(422, f"a parameter of the address is missing or wrong: {found}.").body()
         return JSONResponse(body, 422)
 
     @app.exception_handler(HTTPException)
-    async def not_there(request: Request, error: HTTPException) -> Response:
+    async def not_found(request: Request, error: HTTPException) -> Response:
         path, method = request.url.path, request.method
-        what = {404: f"there is nothing at {path}.", 405: f"{path} does not take {method}."}
-        text = what.get(error.status_code, HTTPStatus(error.status_code).phrase)
+        texts = {404: f"there is nothing at {path}.", 405: f"{path} does not accept {method}."}
+        text = texts.get(error.status_code, HTTPStatus(error.status_code).phrase)
         body = RefusedError(error.status_code, text).body()
         return JSONResponse(body, error.status_code, headers=error.headers)
 
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return JSONResponse(RefusedError(500, UNEXPECTED).body(), 500)
+
 
 def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    busy = asyncio.Semaphore(settings.tables)
+    free_places = asyncio.Semaphore(settings.tables)
 
     @app.post(
         "/v1/predict",
         tags=["predict"],
         summary="Classify rows",
-        response_model=schemas.Answer,
+        response_model=Answer,
         responses=refusals(400, 408, 413, 415, 422),
-        openapi_extra=_body("application/json", schemas.Request.model_json_schema()),
     )
     async def predict(request: Request) -> Response:
-        """From features, or with links where rows have some.
+        """Predict rows from features, or with links if the request has links.
 
-        Predictions come in the order of the rows.
+        The predictions have the order of the rows.
         """
-        check_type(request, "application/json")
-        body = await read(request, settings.body_bytes, settings.seconds)
+        check_content_type(request, "application/json")
         batcher = request.app.state.current.batcher
-        asked = read_request(body, batcher.engine.header, settings.rows)
+        batcher.check_room()
+        body = await read_body(request, settings.body_bytes, settings.seconds)
+        schema, header = batcher.engine.schema, batcher.engine.header
+        rows = await _run(len(body), schema.read, body, settings.rows)
         try:
             async with asyncio.timeout(settings.seconds):
-                p = await batcher.ask(asked)
+                p = await batcher.predict(rows)
         except TimeoutError:
             text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
             raise RefusedError(503, text) from None
-        content = _answer(batcher.engine, asked, p, metrics)
+        content, with_links = await _run(p.size, answer, header, rows, p)
+        metrics.predicted("links", with_links)
+        metrics.predicted("features", rows.rows - with_links)
         return Response(content, media_type="application/json")
 
     @app.post(
@@ -173,90 +225,105 @@ def _serve_predictions(app: FastAPI, settings: Settings, metrics: Metrics) -> No
         response_class=Response,
         responses={
             200: {
-                "description": "Predictions: ids, label, confidence, a probability a class.",
+                "description": "The id, label and confidence of each row, and its probabilities.",
                 "content": {"text/csv": {}, NDJSON: {}},
             },
             **refusals(400, 408, 413, 415, 422),
         },
-        openapi_extra=_body("application/octet-stream", {"type": "string", "format": "binary"}),
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+                },
+            }
+        },
     )
     async def predict_table(
         request: Request,
-        name: Annotated[str, Query(description="The file's name; its ending says what it is.")],
+        name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
     ) -> Response:
-        """A Parquet or CSV file with the model's columns is the body, its predictions the answer.
+        """Predict a Parquet or CSV file with the model's columns.
 
-        Asked to accept `application/x-ndjson`, the answer is a line a piece, with how far it is:
+        With `Accept: application/x-ndjson` the answer is a stream of JSON lines:
         `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ...}` or an error.
         """
         engine = request.app.state.current.engine
-        suffix = suffix_of(name)
-        if busy.locked():
+        suffix = table_suffix(name)
+        if free_places.locked():
             text = f"{settings.tables} tables are being predicted. Try again in a minute."
             raise RefusedError(503, text)
-        await busy.acquire()
-        with contextlib.ExitStack() as after:
-            after.callback(busy.release)
-            file = after.enter_context(NamedTemporaryFile(suffix=suffix))
-            await read_into(file, request, settings.file_bytes, settings.seconds)
-            table = await asyncio.to_thread(Predicted, Path(file.name), name, engine)
+        await free_places.acquire()
+        with contextlib.ExitStack() as resources:
+            resources.callback(free_places.release)
+            file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
+            await save_body(file, request, settings.file_bytes, settings.seconds)
+            table = await asyncio.to_thread(TablePrediction, Path(file.name), name, engine)
             if NDJSON in request.headers.get("accept", ""):
-                return Streamed(lines_of(table, metrics), NDJSON, after.pop_all())
-            whole = after.enter_context(TemporaryFile())
-            metrics.predicted("features", await asyncio.to_thread(write, table, whole))
-            return Streamed(parts_of(whole), "text/csv", after.pop_all())
+                return Streamed(table.lines(metrics), NDJSON, resources.pop_all())
+            output = resources.enter_context(TemporaryFile())
+            metrics.predicted("features", await asyncio.to_thread(table.write, output))
+            return Streamed(read_in_parts(output), "text/csv", resources.pop_all())
+
+
+async def _run(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function; in a thread if its work is large, so that other requests do not wait."""
+    if size <= SMALL:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 def _serve_model(app: FastAPI, settings: Settings) -> None:
     @app.get(
         "/v1/model",
         tags=["model"],
-        summary="What the model is",
-        response_model=schemas.About,
+        summary="Describe the model",
+        response_model=ModelInfo,
         responses=refusals(),
     )
     async def model(request: Request) -> Response:
-        """Classes, columns, card, held-out scores, and the limits of a request."""
-        return JSONResponse(described(request.app.state.current, settings))
+        """Classes, columns, model card, validation scores, and the limits of a request."""
+        return JSONResponse(model_info(request.app.state.current, settings))
 
     @app.get(
         "/v1/model/curve.svg",
         tags=["model"],
-        summary="Held-out accuracy in training",
+        summary="Validation accuracy during training",
         response_class=Response,
         responses={200: {"content": {"image/svg+xml": {}}}, **refusals(404)},
     )
     async def curve(request: Request) -> Response:
-        """The curve of the training, as a picture."""
+        """The training curve as an image."""
         return _file(request, CURVE, "image/svg+xml")
 
     @app.get(
         "/v1/model/report.html",
         tags=["model"],
-        summary="The training's report",
+        summary="The training report",
         response_class=Response,
         responses={200: {"content": {"text/html": {}}}, **refusals(404)},
     )
     async def report(request: Request) -> Response:
-        """What the held-out nodes showed, with plots."""
+        """The evaluation of the model, with charts."""
         return _file(request, REPORT, "text/html; charset=utf-8")
 
 
-def _file(request: Request, name: str, kind: str) -> Response:
+def _file(request: Request, name: str, media_type: str) -> Response:
     content = request.app.state.current.engine.extras.get(name)
     if content is None:
         raise RefusedError(404, f"the model has no {name}.")
-    return Response(content, media_type=kind, headers={"Content-Security-Policy": REPORT_POLICY})
+    policy = {"Content-Security-Policy": REPORT_POLICY}
+    return Response(content, media_type=media_type, headers=policy)
 
 
 def _serve_health(app: FastAPI, metrics: Metrics) -> None:
-    @app.get("/healthz", tags=["health"], summary="Whether the service lives")
-    async def health() -> schemas.Status:
-        return schemas.Status(status="ok")
+    @app.get("/healthz", tags=["health"], summary="Whether the service runs")
+    async def health() -> Status:
+        return Status(status="ok")
 
-    @app.get("/readyz", tags=["health"], summary="Whether a model is ready")
-    async def ready(request: Request) -> schemas.Status:
-        return schemas.Status(status=f"serving {request.app.state.current.engine.header.version}")
+    @app.get("/readyz", tags=["health"], summary="Whether a model is loaded")
+    async def ready(request: Request) -> Status:
+        return Status(status=f"serving {request.app.state.current.engine.header.version}")
 
     @app.get(
         "/metrics",
@@ -270,40 +337,16 @@ def _serve_health(app: FastAPI, metrics: Metrics) -> None:
 
 
 def _serve_page(app: FastAPI) -> None:
-    folder = files("linkdist.serve") / "page"
     policy = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
-    for path, (name, kind) in PAGE.items():
-        page = Response((folder / name).read_bytes(), media_type=kind, headers=policy)
-        app.router.add_route(path, _always(page), include_in_schema=False)
+    for file in (files("linkdist.serve") / "page").iterdir():
+        media_type = PAGE_TYPES[Path(file.name).suffix]
+        response = Response(file.read_bytes(), media_type=media_type, headers=policy)
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.router.add_route(path, _constant(response), include_in_schema=False)
 
 
-def _always(page: Response) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return page
+def _constant(response: Response) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        return response
 
-    return answer
-
-
-def _answer(engine: Engine, asked: Asked, p: FloatArray, metrics: Metrics) -> bytes:
-    classes = engine.header.classes
-    linked = set(asked.links.ravel().tolist())
-    predictions = []
-    for place, row in enumerate(p.tolist()):
-        shares = {name: round(share, 6) for name, share in zip(classes, row, strict=True)}
-        label = max(shares, key=shares.__getitem__)
-        predictions.append(
-            {
-                "label": label,
-                "confidence": shares[label],
-                "probabilities": shares,
-                "mode": "links" if place in linked else "features",
-            }
-        )
-    with_links = sum(place in linked for place in range(asked.rows))
-    metrics.predicted("links", with_links)
-    metrics.predicted("features", asked.rows - with_links)
-    return json.dumps({"version": engine.header.version, "predictions": predictions}).encode()
-
-
-def _body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
+    return respond

@@ -1,39 +1,38 @@
-"""A model that is ready to answer, on ONNX Runtime.
+"""A loaded model, run by ONNX Runtime.
 
-An engine is read from a model directory once and never changes; a new model is a new engine. Its
-ONNX file gives log-probabilities of both heads, from which links are combined here as the paper
-has it: softmax(κ · own_i + α · mean_j neighbour_j), the mean over replicas. A node without links
-is predicted from its features.
+An engine is loaded from a model directory once and never changes; a new model is a new engine. The
+ONNX file returns the log-probabilities of both heads. With links the prediction is, as in the
+paper, softmax(κ · own_i + α · mean_j neighbour_j), averaged over replicas. A node without links is
+predicted from its features.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime
 from scipy import sparse
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import ModelError
+from linkdist.serve.schema import Links, RequestSchema
 
-PIECE = 4096
+CHUNK = 4096
 """Rows that are made dense and computed at once."""
 
 OUTPUTS = ("own_log_probabilities", "neighbour_log_probabilities")
 
-Links = npt.NDArray[np.int64]
-
 
 class Engine:
-    """A model that is ready to answer.
+    """A loaded model.
 
     Parameters
     ----------
@@ -43,39 +42,43 @@ class Engine:
     Raises
     ------
     ModelError
-        If the directory is no model, or its network gives no probabilities.
+        If the directory is not a model, or its network does not return probabilities.
 
     Attributes
     ----------
     name : str
-        The directory's.
+        The name of the directory.
     header : Header
-        What it says of itself.
+        The header of the model.
+    schema : RequestSchema
+        Reads requests to this model.
     loaded : datetime
-        When.
+        When the model was loaded.
     extras : mapping of str to bytes
-        The curve and the report, where the directory has them.
+        The training curve and the report, if the directory has them.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
         self.name = self.directory.name
-        self.header: Header = read_header(self.directory)
+        header = read_header(self.directory, [ONNX])
+        content = header.files.get(ONNX)
+        self._session = _session(_export(self.directory) if content is None else content)
+        self.header: Header = replace(header, files={})  # ONNX Runtime has its own copy
+        self.schema = RequestSchema(self.header)
         self.loaded = datetime.now(UTC)
         self.extras = _extras(self.directory)
-        content = self.header.files.get(ONNX)
-        self._session = _session(_made(self.directory) if content is None else content)
         self._check()
 
     def probabilities(self, features: FeatureMatrix, links: Links | None = None) -> FloatArray:
-        """Class probabilities of nodes, from features or with links.
+        """Predict class probabilities from features, or with links.
 
         Parameters
         ----------
         features : (n, d) float32 array or CSR matrix
-            A row a node.
+            The features of n nodes.
         links : (m, 2) array of int, optional
-            Pairs of linked nodes; a pair counts once, in both directions.
+            Undirected links. Duplicates and self-loops do not count.
 
         Returns
         -------
@@ -83,15 +86,15 @@ class Engine:
             Rows sum to 1.
         """
         if links is None or not len(links):
-            return np.concatenate([self._run(["probabilities"], x)[0] for x in _pieces(features)])
-        parts = [self._run(OUTPUTS, x) for x in _pieces(features)]
+            return np.concatenate([self._run(["probabilities"], x)[0] for x in _chunks(features)])
+        parts = [self._run(OUTPUTS, x) for x in _chunks(features)]
         own, neighbour = (np.concatenate(part) for part in zip(*parts, strict=True))  # (n, R, C)
         n, R, C = own.shape
         mean = _mean_of_neighbours(links, n)
-        said = (mean @ neighbour.reshape(n, -1)).reshape(n, R, C)
-        linked = (np.diff(mean.indptr) > 0)[:, None, None]
-        both = self.header.own[:, None] * own + self.header.alpha[:, None] * said
-        scores = np.where(linked, both, own)
+        from_links = (mean @ neighbour.reshape(n, -1)).reshape(n, R, C)
+        has_links = (np.diff(mean.indptr) > 0)[:, None, None]
+        both = self.header.own[:, None] * own + self.header.alpha[:, None] * from_links
+        scores = np.where(has_links, both, own)
         p: FloatArray = _softmax(scores).mean(axis=1, dtype=np.float32)
         return p
 
@@ -100,7 +103,7 @@ class Engine:
         return found
 
     def _check(self) -> None:
-        """One row through the network, before it takes anyone's place."""
+        """Predict two rows, before this model replaces another."""
         shape = self.header.shape
         try:
             p = self.probabilities(np.zeros((2, shape.features), np.float32), np.array([[0, 1]]))
@@ -108,29 +111,31 @@ class Engine:
             raise ModelError(f"{self.directory / ONNX} does not run: {error}") from error
         if p.shape != (2, shape.classes) or not np.allclose(p.sum(axis=1), 1, atol=1e-3):
             raise ModelError(
-                f"{self.directory / ONNX} gives no probabilities of {shape.classes} classes. "
-                "Train the model again."
+                f"{self.directory / ONNX} does not return probabilities of {shape.classes} "
+                "classes. Train the model again."
             )
 
 
 def _extras(directory: Path) -> dict[str, bytes]:
-    there = [name for name in (CURVE, REPORT) if (directory / name).exists()]
-    return {name: (directory / name).read_bytes() for name in there}
+    paths = [directory / CURVE, directory / REPORT]
+    # A symbolic link could lead out of the directory.
+    present = [path for path in paths if path.is_file() and not path.is_symlink()]
+    return {path.name: path.read_bytes() for path in present}
 
 
 def _session(content: bytes) -> Any:  # noqa: ANN401
     options = onnxruntime.SessionOptions()
-    # Requests are small and many: threads that wait for each other cost more than they bring.
+    # Requests are many and small: several threads would cost more time than they save.
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # whatever ONNX Runtime raises
-        raise ModelError(f"{ONNX} is no ONNX file that runs here: {error}") from error
+        raise ModelError(f"{ONNX} is not an ONNX file that runs here: {error}") from error
 
 
-def _made(directory: Path) -> bytes:
-    """The ONNX file of a model that was saved without one, made in a process that has PyTorch."""
+def _export(directory: Path) -> bytes:
+    """Export a model that was saved without an ONNX file, in a process that imports PyTorch."""
     code = (
         "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
         "from linkdist.artifacts.model_dir import load; "
@@ -138,17 +143,18 @@ def _made(directory: Path) -> bytes:
     )
     with TemporaryDirectory() as folder:
         file = Path(folder, ONNX)
-        asked = [sys.executable, "-c", code, str(directory), str(file)]
-        done = subprocess.run(asked, capture_output=True, text=True)
+        # With -P, modules are not imported from the current directory.
+        command = [sys.executable, "-P", "-c", code, str(directory), str(file)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no word"])[-1]
-            raise ModelError(f"{directory} holds no {ONNX}, and none could be made: {last}")
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise ModelError(f"{directory} has no {ONNX}, and the export failed: {reason}")
         return file.read_bytes()
 
 
-def _pieces(features: FeatureMatrix) -> list[FloatArray]:
-    starts = range(0, max(1, features.shape[0]), PIECE)
-    return [_dense(features[start : start + PIECE]) for start in starts]
+def _chunks(features: FeatureMatrix) -> list[FloatArray]:
+    starts = range(0, max(1, features.shape[0]), CHUNK)
+    return [_dense(features[start : start + CHUNK]) for start in starts]
 
 
 def _dense(part: Any) -> FloatArray:  # noqa: ANN401
@@ -157,17 +163,17 @@ def _dense(part: Any) -> FloatArray:  # noqa: ANN401
 
 
 def _mean_of_neighbours(links: Links, n: int) -> sparse.csr_matrix:
-    """(n, n), each row the mean over a node's neighbours; a row of zeros where there is none."""
-    apart = links[links[:, 0] != links[:, 1]]
-    i, j = np.unique(np.concatenate([apart, apart[:, ::-1]]), axis=0).T
+    """The (n, n) matrix that averages over neighbours; the row of a node without links is empty."""
+    proper = links[links[:, 0] != links[:, 1]]
+    i, j = np.unique(np.concatenate([proper, proper[:, ::-1]]), axis=0).T
     ones = np.ones(len(i), dtype=np.float32)
-    joined = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
-    degree = np.maximum(np.asarray(joined.sum(axis=1)).ravel(), 1)
-    mean: sparse.csr_matrix = sparse.diags_array((1 / degree).astype(np.float32)) @ joined
+    adjacency = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
+    degree = np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1)
+    mean: sparse.csr_matrix = sparse.diags_array((1 / degree).astype(np.float32)) @ adjacency
     return mean
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    shares: FloatArray = e / e.sum(axis=-1, keepdims=True)
-    return shares
+    p: FloatArray = e / e.sum(axis=-1, keepdims=True)
+    return p

@@ -1,26 +1,35 @@
-"""What a request is refused with: a status, a sentence, and the columns that are to blame."""
+"""Why a request is refused: a status, a sentence, and the columns that are wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 RULES = {
-    400: "What was sent is no JSON, or no HTTP.",
-    401: "A token is needed, and the one sent is missing or another.",
-    404: "There is no such thing.",
-    405: "Another method is needed.",
-    408: "The body came too slowly.",
-    413: "There are more bytes or rows than the service takes.",
-    415: "The body is of another type than the one named here.",
-    422: "The JSON or the table is well-formed, but what it says does not fit the model.",
-    503: "The service is busy, or took too long.",
+    400: "The body is not JSON, or the request is not HTTP.",
+    401: "The token is missing or wrong.",
+    404: "There is nothing at this address.",
+    405: "The address does not accept this method.",
+    408: "The body arrived too slowly.",
+    413: "There are more bytes or rows than the service accepts.",
+    415: "The body does not have the content type that is listed here.",
+    422: "The JSON or the table is well-formed, but it does not fit the model.",
+    503: "The service is busy, or it took too long.",
 }
-"""Every status that is not a success, as the documentation tells it."""
+"""Every status that is not a success, for the OpenAPI document."""
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    error: str
+    columns: Annotated[dict[str, str], Field(description="The problems of single columns.")]
 
 
 class RefusedError(Exception):
-    """A request that is not answered.
+    """A request that is refused.
 
     Parameters
     ----------
@@ -29,12 +38,12 @@ class RefusedError(Exception):
     error : str
         What was found, what the rule is, what to do.
     columns : mapping of str to str, optional
-        The same about single columns.
+        The problems of single columns.
 
     Examples
     --------
-    >>> RefusedError(422, "rows must not be empty.").body()
-    {'error': 'rows must not be empty.', 'columns': {}}
+    >>> RefusedError(422, "'rows' must not be empty.").body()
+    {'error': "'rows' must not be empty.", 'columns': {}}
     """
 
     def __init__(self, status: int, error: str, columns: Mapping[str, str] | None = None) -> None:
@@ -42,5 +51,19 @@ class RefusedError(Exception):
         self.status, self.error, self.columns = status, error, dict(columns or {})
 
     def body(self) -> dict[str, Any]:
-        """As it is sent."""
+        """The `Problem` that is sent."""
         return {"error": self.error, "columns": self.columns}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the statuses of an operation that are not a success.
+
+    Examples
+    --------
+    >>> sorted(refusals(404))
+    [401, 404, 503]
+    """
+    return {
+        status: {"model": Problem, "description": RULES[status]}
+        for status in sorted({401, 503, *statuses})
+    }

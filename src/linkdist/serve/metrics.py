@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""The counters of the service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""Where several workers count together: the variable is the library's."""
+"""The variable of prometheus_client that names the folder in which several workers count."""
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
@@ -32,43 +32,52 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = own = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         self._requests = Counter(
-            "linkdist_requests", "Requests, by path and status.", ["path", "status"], registry=own
+            "linkdist_requests",
+            "Requests, by path and status.",
+            ["path", "status"],
+            registry=registry,
         )
         self._seconds = Histogram(
-            "linkdist_seconds", "From request to answer.", ["path"], buckets=SECONDS, registry=own
+            "linkdist_seconds",
+            "Seconds from request to answer.",
+            ["path"],
+            buckets=SECONDS,
+            registry=registry,
         )
-        self._rows = Counter("linkdist_rows", "Rows predicted, by mode.", ["mode"], registry=own)
+        self._rows = Counter(
+            "linkdist_rows", "Rows predicted, by mode.", ["mode"], registry=registry
+        )
         self._batch = Histogram(
-            "linkdist_batch_rows", "Rows computed together.", buckets=ROWS, registry=own
+            "linkdist_batch_rows", "Rows computed together.", buckets=ROWS, registry=registry
         )
         self._models = Counter(
-            "linkdist_models", "Models put in place, and those refused.", ["outcome"], registry=own
+            "linkdist_models", "Models that were loaded or refused.", ["outcome"], registry=registry
         )
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     def predicted(self, mode: str, rows: int) -> None:
-        """Rows were predicted, from features or with links."""
+        """Count rows that were predicted from 'features' or with 'links'."""
         if rows:
             self._rows.labels(mode).inc(rows)
 
     def batch(self, rows: int) -> None:
-        """Rows were computed together."""
+        """Count the rows of a batch."""
         self._batch.observe(rows)
 
     def model(self, outcome: str) -> None:
-        """A model was 'loaded' or 'refused'."""
+        """Count a model that was 'loaded' or 'refused'."""
         self._models.labels(outcome).inc()
 
     def text(self) -> bytes:
-        """All of them, of every worker, as Prometheus reads them."""
+        """Return the counters of all workers in the format of Prometheus."""
         if SHARED not in os.environ:
             return generate_latest(self._registry)
-        every = CollectorRegistry()
-        MultiProcessCollector(every)  # type: ignore[no-untyped-call]
-        return generate_latest(every)
+        workers = CollectorRegistry()
+        MultiProcessCollector(workers)  # type: ignore[no-untyped-call]
+        return generate_latest(workers)

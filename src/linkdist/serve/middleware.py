@@ -1,7 +1,7 @@
-"""What stands around every request: the token, safe headers, counting, and an end to errors.
+"""The middleware of every request: token, security headers, metrics, unexpected errors.
 
-Written for ASGI itself, since it runs for every request, and since a token must be asked for
-before anything of the request is read.
+It is plain ASGI, because it runs for every request, and because the token must be checked before
+any part of the body is read.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from linkdist.errors import OptionError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
 
-OPEN = ("/healthz", "/readyz")
-"""What needs no token: who asks whether the service lives has none."""
+WITHOUT_TOKEN = ("/healthz", "/readyz")
+"""Addresses that need no token: monitoring programs have none."""
 
-SHORTEST = 16
-"""Characters of a token: fewer are guessed."""
+MIN_LENGTH = 16
+"""The smallest length of a token: shorter ones can be guessed."""
 
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
+
+UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
 
 Scope: TypeAlias = Any
 Receive: TypeAlias = Any
@@ -39,7 +41,7 @@ log = logging.getLogger("linkdist.serve")
 
 
 def read_token(path: str) -> str:
-    """The token in a file, without the space around it; none where there is no file.
+    """Read a token from a file; an empty path means no token.
 
     Examples
     --------
@@ -52,25 +54,25 @@ def read_token(path: str) -> str:
         token = Path(path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"the token file {path} cannot be read: {error}.") from error
-    if len(token) < SHORTEST or not token.isascii():
+    if len(token) < MIN_LENGTH or not token.isascii():
         raise OptionError(
-            f"the token in {path} must be {SHORTEST} ASCII characters or more; found "
+            f"the token in {path} must be {MIN_LENGTH} ASCII characters or more; found "
             f"{len(token)}. Make one: openssl rand -hex 24 > {path}"
         )
     return token
 
 
 class Guard:
-    """The app, with what stands around every request.
+    """The middleware around the app.
 
     Parameters
     ----------
     app : ASGI application
-        That answers.
+        Answers the requests.
     token : str
-        What a request must carry; empty where it need not.
+        The token that requests must send; empty if there is none.
     metrics : Metrics
-        Where requests are counted.
+        Counts the requests.
     """
 
     def __init__(self, app: Any, token: str, metrics: Metrics) -> None:  # noqa: ANN401
@@ -91,21 +93,20 @@ class Guard:
             await send(message)
 
         try:
-            if self.token and scope["path"] not in OPEN and not self._is_known(scope):
-                await _send(send_guarded, _unknown(), [(b"www-authenticate", CHALLENGE)])
+            if self.token and scope["path"] not in WITHOUT_TOKEN and not self._has_token(scope):
+                await _send(send_guarded, _no_token(), [(b"www-authenticate", CHALLENGE)])
             else:
                 await self.app(scope, receive, send_guarded)
         except Exception:
-            log.exception("a fault of LinkDist's at %s", scope["path"])
+            log.exception("unexpected error at %s", scope["path"])
             if not status:
-                fault = RefusedError(500, "this is a fault of LinkDist's; its log has more.")
-                await _send(send_guarded, fault)
+                await _send(send_guarded, RefusedError(500, UNEXPECTED))
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.request(route, status, time.perf_counter() - started)
 
-    def _is_known(self, scope: Scope) -> bool:
-        """Whether the request carries the token; the time that takes tells nothing of it."""
+    def _has_token(self, scope: Scope) -> bool:
+        """Whether the request has the token; the comparison takes the same time for any token."""
         sent = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, value = sent.partition(b" ")
         if kind.lower() == b"basic":
@@ -121,7 +122,7 @@ class Guard:
 CHALLENGE = b'Basic realm="linkdist", charset="UTF-8"'
 
 
-def _unknown() -> RefusedError:
+def _no_token() -> RefusedError:
     return RefusedError(
         401,
         "this service needs its token: send 'Authorization: Bearer TOKEN', or, in a browser, the "

@@ -1,8 +1,8 @@
-"""The model that is served now, and the next one as soon as it is there and good.
+"""The model that is served, and its replacement by a newer one.
 
-A model directory is replaced whole, so a changed `model.json` means a new model. It is read and
-tried out aside; then it takes the old one's place, which goes on until its last request is
-answered. A model that cannot be read or does not run is refused, and the old one stays.
+A model directory is replaced as a whole, so a changed `model.json` means a new model. The new model
+is loaded and tested while the old one continues to answer. A model that cannot be loaded is
+refused, and the old one stays.
 """
 
 from __future__ import annotations
@@ -19,64 +19,64 @@ from linkdist.serve.batching import Batcher
 from linkdist.serve.engine import Engine
 from linkdist.serve.metrics import Metrics
 
-EVERY = 1.0
-"""Seconds between looks at the directory."""
+INTERVAL = 1.0
+"""Seconds between two checks of the directory."""
 
 log = logging.getLogger("linkdist.serve")
 
 
-class Refused(NamedTuple):
-    """A model that was not put in place."""
+class Refusal(NamedTuple):
+    """When and why a newer model was refused."""
 
     at: datetime
     reason: str
 
 
-class Current:
-    """The model that is served now.
+class CurrentModel:
+    """The model that is served.
 
     Parameters
     ----------
     directory : Path
         A model directory.
-    most : int
+    max_waiting : int
         Rows that may wait to be computed.
     metrics : Metrics
-        Where models and batches are counted.
+        Counts models and batches.
 
     Raises
     ------
     ModelError
-        If the first model is not good.
+        If the first model cannot be loaded.
 
     Attributes
     ----------
     batcher : Batcher
-        In front of the engine that answers now.
-    refused : Refused or None
-        A newer model that is not good.
+        The queue of the current engine.
+    refused : Refusal or None
+        Why a newer model was refused.
     """
 
-    def __init__(self, directory: Path, most: int, metrics: Metrics) -> None:
-        self.directory, self.most, self.metrics = directory, most, metrics
-        self.refused: Refused | None = None
+    def __init__(self, directory: Path, max_waiting: int, metrics: Metrics) -> None:
+        self.directory, self.max_waiting, self.metrics = directory, max_waiting, metrics
+        self.refused: Refusal | None = None
         self._stamp = _stamp(directory)
-        self.batcher = Batcher(Engine(directory), most, metrics)
+        self.batcher = Batcher(Engine(directory), max_waiting, metrics)
         metrics.model("loaded")
 
     @property
     def engine(self) -> Engine:
-        """That answers now."""
+        """The current engine."""
         return self.batcher.engine
 
     async def watch(self) -> None:
-        """Look for a new model, for as long as the service lives."""
+        """Check the directory regularly, as long as the service runs."""
         while True:
-            await asyncio.sleep(EVERY)
-            await self.look()
+            await asyncio.sleep(INTERVAL)
+            await self.check()
 
-    async def look(self) -> None:
-        """Put a new model in place if there is a good one."""
+    async def check(self) -> None:
+        """Load a new model if there is one; never raises, so that `watch` goes on."""
         stamp = _stamp(self.directory)
         if stamp is None or stamp == self._stamp:
             return
@@ -84,19 +84,25 @@ class Current:
         try:
             engine = await asyncio.to_thread(Engine, self.directory)
         except (LinkDistError, OSError) as error:
-            self.refused = Refused(datetime.now(UTC), str(error))
-            self.metrics.model("refused")
-            log.warning("the new model is refused, the old one stays: %s", error)
-            return
-        self.batcher = Batcher(engine, self.most, self.metrics)
-        self.refused = None
-        self.metrics.model("loaded")
-        log.warning("now serving version %s", engine.header.version)
+            self._refuse(str(error))
+        except Exception as error:
+            log.exception("unexpected error while a model was loaded")
+            self._refuse(f"unexpected error: {type(error).__name__}: {error}")
+        else:
+            self.batcher = Batcher(engine, self.max_waiting, self.metrics)
+            self.refused = None
+            self.metrics.model("loaded")
+            log.warning("now serving version %s", engine.header.version)
+
+    def _refuse(self, reason: str) -> None:
+        self.refused = Refusal(datetime.now(UTC), reason)
+        self.metrics.model("refused")
+        log.warning("the new model is refused, and the old one stays: %s", reason)
 
 
 def _stamp(directory: Path) -> tuple[int, int, int] | None:
     try:
         found = (directory / HEADER).stat()
-    except OSError:  # between two models, or gone: the one that is loaded goes on
+    except OSError:  # between two models, or deleted: the loaded one continues to answer
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,4 +1,4 @@
-"""How a service is run; a worker reads it from its environment."""
+"""The settings of a service; its workers read them from an environment variable."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ VARIABLE = "LINKDIST_SERVE"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service is run.
+    """The settings of a service.
 
     Attributes
     ----------
     model : str
         The model directory.
     token_file : str
-        Holds what a request must carry; empty where it need not.
+        A file with the token that requests must send; empty if there is no token.
     rows : int
-        Rows and neighbours of a request, at most.
+        Largest number of rows and neighbours of a request.
     body_bytes, file_bytes : int
-        Of a request, and of a table.
+        Largest size of a JSON request and of a table.
     seconds : float
-        For a body to arrive, and for an answer.
+        Time limit for receiving a body, and for computing an answer.
     waiting : int
-        Rows that may wait to be computed.
+        Largest number of rows that wait to be computed.
     tables : int
-        How many are predicted at once.
+        Largest number of tables that are predicted at once.
 
     Examples
     --------
@@ -49,10 +49,10 @@ class Settings:
     tables: int = 2
 
     def publish(self) -> None:
-        """Put it where the workers that this process starts find it."""
+        """Store the settings for the workers that this process starts."""
         os.environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
     def published(cls) -> Self:
-        """What the process that started this one published."""
+        """Return the settings that were published by this process or its parent."""
         return cls(**json.loads(os.environ[VARIABLE]))

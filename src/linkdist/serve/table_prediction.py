@@ -1,109 +1,177 @@
-"""A table that someone drops on the service, predicted piece by piece."""
+"""The prediction of an uploaded table, batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv
+from fastapi.responses import StreamingResponse
 
 from linkdist.errors import TableError
 from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
+from linkdist.serve.metrics import Metrics
+from linkdist.serve.middleware import Receive, Scope, Send
 from linkdist.tables.io import SUFFIXES, open_table
 from linkdist.tables.nodes import node_batches
 from linkdist.tables.predictions import prediction_batch, prediction_schema
 
 
-def suffix_of(name: str) -> str:
-    """The ending of a file's name, if it is one of a table's.
+def table_suffix(name: str) -> str:
+    """Return the suffix of a table's file name.
+
+    Raises
+    ------
+    RefusedError
+        If it is not the suffix of a table.
 
     Examples
     --------
-    >>> suffix_of("Nodes.CSV")
+    >>> table_suffix("Nodes.CSV")
     '.csv'
     """
     suffix = Path(name).suffix.lower()
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise RefusedError(415, f"{name!r} must be a table and end in one of {known}.")
+        raise RefusedError(415, f"{name!r} must be a table, with a name that ends in {known}.")
     return suffix
 
 
-class Predicted:
-    """The predictions of a table as pieces of CSV.
+class TablePrediction:
+    """The predictions of a table as CSV text.
 
     Parameters
     ----------
     path : Path
-        The table.
+        The uploaded file.
     name : str
-        How its owner calls it, for messages.
+        The name that the user gave the file, for messages.
     engine : Engine
-        That predicts.
+        Computes the predictions.
 
     Raises
     ------
     RefusedError
-        Here or on the way, if the table cannot be used.
+        If the table cannot be used; also while it is read.
 
     Attributes
     ----------
     total : int or None
-        Rows of the table; None where only reading tells.
+        Number of rows of the table; None if it is known only after reading.
     """
 
     def __init__(self, path: Path, name: str, engine: Engine) -> None:
         self.path, self.name, self.engine = path, name, engine
-        self.column = str(engine.header.about.get("id", ""))
-        if engine.header.encoders is None or not self.column:
+        self.id = str(engine.header.about.get("id", ""))
+        if engine.header.encoders is None or not self.id:
             raise RefusedError(
-                422, "the model knows no columns, so it reads no tables. Post rows of numbers."
+                422, "the model has no columns, so it cannot read tables. Send rows of numbers."
             )
         try:
             table = open_table(path)
         except TableError as error:
             raise self._refused(error) from error
         self.total = table.rows
-        self._check_columns(engine.header.encoders.names, table.schema.names)
+        self._check_columns(table.schema.names)
 
-    def _check_columns(self, needed: Sequence[str], there: Sequence[str]) -> None:
-        missing = [name for name in (self.column, *needed) if name not in there]
+    def _check_columns(self, present: Sequence[str]) -> None:
+        needed = (self.id, *self.engine.schema.names)
+        missing = [name for name in needed if name not in present]
         if missing:
-            lacks, has = (", ".join(map(repr, names)) for names in (missing, there))
-            rule = f"{self.name} must have all columns that the model reads, and the ids"
+            lacks, has = (", ".join(map(repr, names)) for names in (missing, present))
+            rule = f"{self.name} must have the id column and all columns of the model"
             raise RefusedError(
                 422,
                 f"{rule}; it lacks {lacks} and has {has}.",
                 {name: f"{self.name} has no column {name!r}." for name in missing},
             )
 
-    def pieces(self) -> Iterator[tuple[int, str]]:
-        """How many rows a piece has, and its text; the first begins with the header."""
+    def batches(self) -> Iterator[tuple[int, str]]:
+        """Yield the number of rows and the text of each batch; the first has the CSV header."""
         header = self.engine.header
         assert header.encoders is not None
         classes = pa.array(header.classes, pa.string())
-        first = True
+        is_first = True
         try:
-            for ids, features in node_batches(self.path, self.column, header.encoders):
+            for ids, features in node_batches(self.path, self.id, header.encoders):
                 p = self.engine.probabilities(features)
-                schema = prediction_schema(self.column, ids.type, header.classes)
-                yield len(ids), _csv(prediction_batch(ids, p, schema, classes), first)
-                first = False
+                schema = prediction_schema(self.id, ids.type, header.classes)
+                yield len(ids), _csv(prediction_batch(ids, p, schema, classes), is_first)
+                is_first = False
         except TableError as error:
             raise self._refused(error) from error
         except pa.ArrowException as error:
             raise RefusedError(422, f"{self.name}: ids cannot be written: {error}.") from error
-        if first:
+        if is_first:
             raise RefusedError(422, f"{self.name}: the table has no rows.")
 
+    def write(self, file: IO[bytes]) -> int:
+        """Write all predictions to a file, rewind it, and return the number of rows."""
+        done = 0
+        for rows, text in self.batches():
+            file.write(text.encode())
+            done += rows
+        file.seek(0)
+        return done
+
+    async def lines(self, metrics: Metrics) -> AsyncIterator[bytes]:
+        """Yield lines of JSON: the total, a line for each batch, and the end or an error."""
+        done, batches = 0, self.batches()
+        yield _line({"total": self.total})
+        try:
+            while batch := await asyncio.to_thread(next, batches, None):
+                rows, text = batch
+                done += rows
+                metrics.predicted("features", rows)
+                yield _line({"done": done, "csv": text})
+        except RefusedError as error:
+            yield _line(error.body())
+            return
+        yield _line({"end": done})
+
     def _refused(self, error: TableError) -> RefusedError:
-        """The same with the owner's name for the file, and the columns that it blames."""
+        """The same error with the user's name for the file, and the columns that it names."""
         text = str(error).replace(str(self.path), self.name)
-        names = () if self.engine.header.encoders is None else self.engine.header.encoders.names
-        return RefusedError(422, text, {name: text for name in names if f"column {name!r}" in text})
+        named = {name: text for name in self.engine.schema.names if f"column {name!r}" in text}
+        return RefusedError(422, text, named)
+
+
+class Streamed(StreamingResponse):
+    """A stream that closes its resources at the end, also if the client disconnects.
+
+    Parameters
+    ----------
+    stream : async iterator of bytes
+        The content.
+    media_type : str
+        Its content type.
+    resources : ExitStack
+        What is closed at the end.
+    """
+
+    def __init__(
+        self, stream: AsyncIterator[bytes], media_type: str, resources: contextlib.ExitStack
+    ) -> None:
+        super().__init__(stream, media_type=media_type)
+        self.resources = resources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        with self.resources:
+            await super().__call__(scope, receive, send)
+
+
+async def read_in_parts(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """Yield the content of a file."""
+    while part := await asyncio.to_thread(file.read, 1 << 16):
+        yield part
 
 
 def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
@@ -111,3 +179,7 @@ def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
     options = pyarrow.csv.WriteOptions(include_header=with_header)
     pyarrow.csv.write_csv(batch, out, options)
     return out.getvalue().decode()
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"

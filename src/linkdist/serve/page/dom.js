@@ -1,0 +1,119 @@
+// Elements, texts, requests and bars, for all parts of the page. Texts never become markup.
+
+export const FIRST = 10; // bars and rows that are shown before "Show all"
+export const NO_ANSWER =
+  "The service does not answer. It may have stopped, or the connection may be lost. " +
+  "Check that it runs, then try again.";
+
+export const byId = (id) => document.getElementById(id);
+
+/** Make an element; properties that it does not have, such as `aria-label`, become attributes. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in element) element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+export function show(element, isShown = true) {
+  element.hidden = !isShown;
+}
+
+export const formatNumber = new Intl.NumberFormat("en").format;
+
+export function formatPercent(share) {
+  if (share > 0 && share < 0.0005) return "<0.1%";
+  if (share < 1 && share >= 0.9995) return ">99.9%";
+  return `${(100 * share).toFixed(1)}%`;
+}
+
+export function formatBytes(size) {
+  const units = ["bytes", "KB", "MB", "GB"];
+  const step = Math.min(3, Math.floor(Math.log2(Math.max(size, 1)) / 10));
+  return `${Number((size / 1024 ** step).toPrecision(3))} ${units[step]}`;
+}
+
+export function plural(count, word) {
+  return `${formatNumber(count)} ${word}${count === 1 ? "" : "s"}`;
+}
+
+export function joinWords(words, last) {
+  if (words.length < 2) return words.join("");
+  return `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`;
+}
+
+export function capitalise(key) {
+  const words = key.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+export function formatTime(text) {
+  const time = new Date(text);
+  if (Number.isNaN(time.valueOf())) return text;
+  return time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** An error with a message for the user, and a message for each column that is wrong. */
+export class UserError extends Error {
+  constructor(message, columns = {}) {
+    super(message);
+    this.columns = columns;
+  }
+
+  static from(status, body) {
+    const fallback = `The service answered with status ${status} and no message. Check its log.`;
+    return new UserError(body?.error ?? fallback, body?.columns ?? {});
+  }
+}
+
+export async function fetchJson(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new UserError(NO_ANSWER);
+  }
+  const body = await response.json().catch(() => null);
+  if (!response.ok || body === null) throw UserError.from(response.status, body);
+  return body;
+}
+
+/** Make horizontal bars of `[name, width from 0 to 1, text]`; a long list can be expanded. */
+export function makeBars(entries) {
+  const list = make("ul", { className: "bars" }, ...entries.map(makeBar));
+  if (entries.length <= FIRST) return [list];
+  const more = make("button", { type: "button", className: "quiet" });
+  const collapse = (isCollapsed) => {
+    for (const item of [...list.children].slice(FIRST)) show(item, !isCollapsed);
+    const all = `Show all ${formatNumber(entries.length)}`;
+    more.textContent = isCollapsed ? all : `Show the first ${FIRST}`;
+    more.setAttribute("aria-expanded", !isCollapsed);
+  };
+  more.onclick = () => collapse(more.getAttribute("aria-expanded") === "true");
+  collapse(true);
+  return [list, more];
+}
+
+function makeBar([name, width, text]) {
+  const bar = make("span", { className: "bar" });
+  bar.style.width = `${100 * width}%`;
+  return make(
+    "li",
+    {},
+    make("span", {}, name),
+    make("span", { className: "number" }, text),
+    make("span", { className: "track", "aria-hidden": "true" }, bar),
+  );
+}
+
+/** Make bars of counts; the text has the count and its share of the total. */
+export function makeCountBars(entries) {
+  const counts = entries.map(([, count]) => count);
+  const most = Math.max(1, ...counts);
+  const all = Math.max(1, counts.reduce((sum, count) => sum + count, 0));
+  return makeBars(entries.map(([name, count]) =>
+    [name, count / most, `${formatNumber(count)} (${formatPercent(count / all)})`]));
+}

@@ -1,0 +1,251 @@
+// The form that classifies one node, and its result.
+
+import {
+  byId,
+  fetchJson,
+  formatNumber,
+  formatPercent,
+  joinWords,
+  make,
+  makeBars,
+  plural,
+  show,
+  UserError,
+} from "./dom.js";
+
+const MAX_VALUES = 100; // the service lists at most so many values of a categorical column
+
+/**
+ * The field of each kind of column: its input, its hint, a note on the current value, and how the
+ * value is read. An empty field is null, a missing value; a wrong one throws a UserError.
+ */
+const KINDS = {
+  numeric: {
+    input: () => make("input", { type: "number", step: "any" }),
+    hint: ({ example }) =>
+      Number.isFinite(example) ? `A number, such as ${Number(example.toPrecision(4))}` : "A number",
+    note: () => "",
+    read(input) {
+      if (input.validity.badInput) {
+        throw new UserError("This is not a number. Enter one such as 0.25, or leave it empty.");
+      }
+      return input.value === "" ? null : Number(input.value);
+    },
+  },
+  categorical: {
+    input: () => make("input", { type: "text" }),
+    hint({ values }) {
+      const all = `One of ${joinWords(values, "or")}`;
+      const some = values.slice(0, 2).join(", ");
+      return all.length <= 60 ? all : `One of ${values.length} values, such as ${some}`;
+    },
+    note(input, { values }) {
+      const text = input.value.trim();
+      const isKnown = values.length >= MAX_VALUES || values.some((known) => known.startsWith(text));
+      return isKnown ? "" : "This value was not in the training data; it counts as missing.";
+    },
+    read: (input) => input.value.trim() || null,
+  },
+  text: {
+    input: () => make("textarea", { rows: 2 }),
+    hint: () => "Text",
+    note: () => "",
+    read: (input) => input.value.trim() || null,
+  },
+  vector: {
+    input: () => make("input", { type: "text" }),
+    hint: ({ width }) => `${plural(width, "number")}, separated by commas`,
+    note: (input, { width }) => `${splitNumbers(input.value).length} of ${plural(width, "number")}`,
+    read: (input, { width }) => readNumbers(input.value, width),
+  },
+};
+KINDS.features = {
+  ...KINDS.vector,
+  input: () => make("textarea", { rows: 8 }),
+  hint: ({ width }) => `${plural(width, "number")}, separated by commas, spaces or lines`,
+};
+
+function splitNumbers(text) {
+  return text.replace(/^\s*\[|\]\s*$/g, "").split(/[\s,;]+/).filter(Boolean);
+}
+
+function readNumbers(text, width) {
+  const entries = splitNumbers(text);
+  const wrong = entries.findIndex((entry) => !Number.isFinite(Number(entry)));
+  if (wrong >= 0) {
+    const found = `Entry ${wrong + 1} is “${entries[wrong]}”, which is not a number.`;
+    throw new UserError(`${found} Enter numbers such as -3 or 0.25.`);
+  }
+  if (!entries.length) return null;
+  const more = width - entries.length;
+  if (more) {
+    const found = plural(entries.length, "number");
+    const advice = more > 0 ? `Add ${formatNumber(more)}` : `Remove ${formatNumber(-more)}`;
+    throw new UserError(`Found ${found}, but ${formatNumber(width)} are needed. ${advice}.`);
+  }
+  return entries.map(Number);
+}
+
+function makeField(column, index) {
+  const kind = KINDS[column.kind] ?? KINDS.text;
+  const id = `field-${index}`;
+  const input = kind.input();
+  const hint = make("span", { className: "hint", id: `${id}-hint` }, kind.hint(column));
+  const error = make("p", { className: "error", id: `${id}-error`, hidden: true });
+  Object.assign(input, { id, name: column.name, autocomplete: "off" });
+  input.setAttribute("aria-describedby", `${hint.id} ${error.id}`);
+  const parts = column.name.split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
+  const label = make("label", { htmlFor: id }, ...parts);
+  const box = make("div", { className: "field" }, label, hint, input, error);
+  box.classList.toggle("wide", input.localName === "textarea" || column.kind === "vector");
+  if (column.values?.length) {
+    const options = column.values.map((value) => make("option", { value }));
+    box.append(make("datalist", { id: `${id}-values` }, ...options));
+    input.setAttribute("list", `${id}-values`);
+  }
+
+  const field = {
+    column,
+    input,
+    box,
+    read: () => kind.read(input, column),
+    setError(text) {
+      error.textContent = text;
+      show(error, text !== "");
+      if (text) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    },
+    clear() {
+      field.setError("");
+      hint.textContent = kind.hint(column);
+    },
+  };
+  input.addEventListener("input", () => {
+    field.setError("");
+    hint.textContent = (input.value && kind.note(input, column)) || kind.hint(column);
+  });
+  return field;
+}
+
+export function makeForm(model) {
+  const features = { name: "Features", kind: "features", width: model.features };
+  const fields = (model.columns ?? [features]).map(makeField);
+  const result = byId("result");
+  let running = null;
+  byId("form-hint").textContent = model.columns
+    ? "Enter the values that you know. An empty field counts as missing."
+    : "Paste the features of the node, in the order of the training data.";
+  byId("fields").append(...fields.map((field) => field.box));
+  byId("fields").classList.toggle("many", fields.length > 5);
+  showNoResult(model);
+
+  const classify = async (values) => {
+    const named = fields.map((field, index) => [field.column.name, values[index]]);
+    const answer = await fetchJson("/v1/predict", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ rows: [model.columns ? Object.fromEntries(named) : values[0]] }),
+      signal: running.signal,
+    });
+    show(byId("replaced"), answer.version !== model.version);
+    showResult(model, answer.predictions[0]);
+  };
+  byId("form").onsubmit = async (event) => {
+    event.preventDefault();
+    if (running) return;
+    clearFormError();
+    running = new AbortController();
+    setBusy(true);
+    try {
+      await classify(readFields(fields));
+    } catch (error) {
+      if (error.name !== "AbortError") showErrors(fields, error);
+    } finally {
+      running = null;
+      setBusy(false);
+    }
+  };
+  byId("form").onreset = () => {
+    running?.abort();
+    clearFormError();
+    for (const field of fields) field.clear();
+    showNoResult(model);
+    fields[0]?.input.focus();
+  };
+  byId("form").oninput = () => {
+    clearFormError();
+    if (result.dataset.state !== "shown") return;
+    result.dataset.state = "stale";
+    byId("result-words").textContent = "This result is for the values before your change.";
+  };
+}
+
+/** Read all fields; one UserError has the messages of all wrong ones. */
+function readFields(fields) {
+  const wrong = {};
+  const values = fields.map((field) => {
+    field.setError("");
+    try {
+      return field.read();
+    } catch (error) {
+      wrong[field.column.name] = error.message;
+      return null;
+    }
+  });
+  if (Object.keys(wrong).length) throw new UserError("Some fields are wrong.", wrong);
+  if (values.every((value) => value === null)) {
+    throw new UserError("All fields are empty. Enter at least one value.");
+  }
+  return values;
+}
+
+/** Show an error next to the fields that it names, and at the form if it names others or none. */
+function showErrors(fields, error) {
+  const columns = error.columns ?? {};
+  const named = fields.filter((field) => Object.hasOwn(columns, field.column.name));
+  for (const field of named) field.setError(columns[field.column.name]);
+  if (!named.length || named.length < Object.keys(columns).length) {
+    show(byId("form-error"));
+    byId("form-error").textContent = error.message;
+  }
+  (named[0]?.input ?? byId("form-error")).focus();
+}
+
+function clearFormError() {
+  byId("form-error").textContent = "";
+  show(byId("form-error"), false);
+}
+
+function setBusy(isBusy) {
+  const button = byId("classify");
+  button.classList.toggle("busy", isBusy);
+  button.setAttribute("aria-disabled", isBusy); // with `disabled` it would lose the focus
+  button.textContent = isBusy ? "Classifying …" : "Classify";
+  byId("result").setAttribute("aria-busy", isBusy);
+}
+
+function showNoResult({ classes }) {
+  byId("result").dataset.state = "empty";
+  byId("verdict-of").textContent = "Result";
+  byId("verdict").textContent = "No result yet";
+  byId("result-words").textContent = "The probability of each class will appear here.";
+  byId("result-said").textContent = "";
+  byId("bars").replaceChildren(...makeBars(classes.map((name) => [name, 0, ""])));
+}
+
+function showResult(model, { label, confidence, probabilities, mode }) {
+  const target = model.label ?? "class";
+  const sorted = Object.entries(probabilities).sort(([, a], [, b]) => b - a);
+  byId("result").dataset.state = "shown";
+  byId("verdict-of").textContent = target;
+  const share = make("span", { className: "number" }, formatPercent(confidence));
+  byId("verdict").replaceChildren(label, share);
+  byId("result-words").textContent =
+    `Predicted from the node’s features${mode === "links" ? " and its links" : ""}.`;
+  byId("bars").replaceChildren(...makeBars(sorted.map(([name, p]) => [name, p, formatPercent(p)])));
+  const others = sorted.slice(1, 3).map(([name, p]) => `${name} ${formatPercent(p)}`);
+  const next = others.join(", ") || "none";
+  byId("result-said").textContent =
+    `${target}: ${label}, confidence ${formatPercent(confidence)}. Next: ${next}.`;
+  byId("verdict").parentElement.scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,262 @@
+// The upload of a table, and its predictions.
+
+import {
+  byId,
+  FIRST,
+  formatBytes,
+  formatNumber,
+  formatPercent,
+  joinWords,
+  make,
+  makeCountBars,
+  NO_ANSWER,
+  plural,
+  show,
+  UserError,
+} from "./dom.js";
+
+const SUFFIXES = [".csv", ".tsv", ".parquet", ".pq"];
+
+export function makeTable(model) {
+  const input = byId("file");
+  let request = null;
+  let address = null;
+  byId("file-hint").textContent = tableHint(model);
+
+  const setState = (state) => {
+    byId("table").dataset.state = state;
+    show(byId("drop"), state !== "running");
+    show(byId("running"), state === "running");
+    show(byId("done"), state === "done");
+    show(byId("file-error"), state === "failed");
+    byId("file-error").replaceChildren();
+    if (state === "failed") input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+  };
+  const fail = ({ message, columns }) => {
+    request = null;
+    setState("failed");
+    const more = Object.values(columns).filter((text) => !message.includes(text));
+    byId("file-error").append(make("p", {}, message));
+    if (more.length) {
+      byId("file-error").append(make("ul", {}, ...more.map((text) => make("li", {}, text))));
+    }
+    input.focus();
+  };
+  const finish = (table, count) => {
+    request = null;
+    URL.revokeObjectURL(address);
+    address = URL.createObjectURL(new Blob(table.texts, { type: "text/csv" }));
+    byId("download").href = address;
+    setState("done");
+    showTable(model, table, count);
+    byId("done-words").focus();
+  };
+  const take = (file) => {
+    if (!file || request) return;
+    const problem = whyUnusable(file, model.limits);
+    if (problem) {
+      fail(new UserError(problem));
+      return;
+    }
+    setState("running");
+    byId("running-name").textContent = file.name;
+    byId("running-size").textContent = formatBytes(file.size);
+    byId("table-said").textContent = `Uploading ${file.name}`;
+    byId("cancel").focus();
+    request = sendTable(model, file, finish, fail);
+  };
+
+  byId("cancel").onclick = () => {
+    request?.abort();
+    request = null;
+    setState("idle");
+    byId("table-said").textContent = "Cancelled. No predictions were kept.";
+    input.focus();
+  };
+  input.onchange = () => {
+    take(input.files[0]);
+    input.value = ""; // so that the same file can be chosen again after a correction
+  };
+  acceptDrops(take);
+}
+
+function tableHint({ columns, id, limits }) {
+  const names = columns.map((column) => column.name);
+  const needed = names.length > 8 ? [`the model’s ${names.length} columns`] : names;
+  const all = joinWords(id ? [`${id} (the id)`, ...needed] : needed, "and");
+  return `Needed columns: ${all}. Largest size: ${formatBytes(limits.file_bytes)}.`;
+}
+
+function whyUnusable({ name, size }, limits) {
+  if (!SUFFIXES.some((suffix) => name.toLowerCase().endsWith(suffix))) {
+    const rule = `Choose a file whose name ends in ${joinWords(SUFFIXES, "or")}.`;
+    return `${name} does not have the name of a CSV or Parquet file. ${rule}`;
+  }
+  if (size === 0) return `${name} is empty. Choose a file with a header and at least one row.`;
+  if (size > limits.file_bytes) {
+    return (
+      `${name} has ${formatBytes(size)}, ` +
+      `but the largest size is ${formatBytes(limits.file_bytes)}. ` +
+      "Split it, or use linkdist predict on the command line."
+    );
+  }
+  return "";
+}
+
+/** Accept a file anywhere on the page: otherwise the browser would open it and leave the page. */
+function acceptDrops(take) {
+  let depth = 0;
+  const highlight = (change) => {
+    depth = Math.max(0, depth + change);
+    byId("drop").classList.toggle("lit", depth > 0);
+  };
+  const onFiles = (kind, act) =>
+    window.addEventListener(kind, (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      act(event.dataTransfer.files[0]);
+    });
+  onFiles("dragenter", () => highlight(1));
+  onFiles("dragleave", () => highlight(-1));
+  onFiles("dragover", () => {});
+  onFiles("drop", (file) => {
+    highlight(-depth);
+    take(file);
+  });
+}
+
+/** Upload a file and receive predictions; only XMLHttpRequest reports the progress of an upload. */
+function sendTable(model, file, finish, fail) {
+  const request = new XMLHttpRequest();
+  const table = new Predictions(model.classes);
+  let total = null;
+  let read = 0;
+  let hasEnded = false;
+
+  const end = (call, ...values) => {
+    if (!hasEnded) call(...values);
+    hasEnded = true;
+  };
+  const showProgress = (text, share) => {
+    byId("running-words").textContent = text;
+    if (share === null) byId("progress").removeAttribute("value");
+    else byId("progress").value = share;
+  };
+  const handleLine = (line) => {
+    if (line.error !== undefined) end(fail, UserError.from(request.status, line));
+    if (line.total !== undefined) total = line.total;
+    if (line.csv !== undefined) table.add(line.csv);
+    if (line.done !== undefined) {
+      const done = formatNumber(line.done);
+      const words = total ? `${done} of ${formatNumber(total)}` : done;
+      showProgress(`Classified ${words} rows`, total ? line.done / total : null);
+    }
+    if (line.end !== undefined) end(finish, table, line.end);
+  };
+  const handleLines = () => {
+    const text = request.responseText;
+    for (let stop; !hasEnded && (stop = text.indexOf("\n", read)) >= 0; read = stop + 1) {
+      if (stop > read) handleLine(JSON.parse(text.slice(read, stop)));
+    }
+  };
+
+  request.upload.onprogress = ({ loaded, total: size }) =>
+    showProgress(`Uploading, ${formatPercent(loaded / size)}`, loaded / size);
+  request.upload.onload = () => {
+    showProgress("Reading the file …", null);
+    byId("table-said").textContent = `Classifying ${file.name}`;
+  };
+  request.onprogress = () => {
+    if (request.status === 200) handleLines();
+  };
+  request.onload = () => {
+    const { status, responseText: text } = request;
+    if (status === 200) handleLines();
+    else end(fail, UserError.from(status, parseJson(text)));
+    const received = plural(table.count, "row");
+    end(fail, new UserError(`The connection was lost after ${received}. Try again.`));
+  };
+  request.onerror = () => end(fail, new UserError(NO_ANSWER));
+  request.onabort = () => end(() => {});
+  request.open("POST", `/v1/predict/table?name=${encodeURIComponent(file.name)}`);
+  request.setRequestHeader("Accept", "application/x-ndjson");
+  showProgress("Uploading", 0);
+  request.send(file);
+  return request;
+}
+
+function parseJson(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The predictions received so far: their text, the count of each class, the first rows. */
+class Predictions {
+  texts = [];
+  head = null;
+  first = [];
+  count = 0;
+
+  constructor(classes) {
+    this.counts = new Map(classes.map((name) => [name, 0]));
+    this.tail = classes.length + 2; // a row ends with label, confidence and the probabilities
+  }
+
+  add(text) {
+    this.texts.push(text);
+    for (const row of parseCsv(text)) {
+      if (this.head === null) this.head = row;
+      else this.addRow(row);
+    }
+  }
+
+  addRow(row) {
+    const label = row.at(-this.tail);
+    this.counts.set(label, (this.counts.get(label) ?? 0) + 1);
+    this.count += 1;
+    if (this.first.length < FIRST) this.first.push(row);
+  }
+}
+
+function* parseCsv(text) {
+  const cell = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/y;
+  let row = [];
+  while (cell.lastIndex < text.length) {
+    const [, quoted, plain, stop] = cell.exec(text) ?? [];
+    if (stop === undefined) return;
+    row.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (stop === ",") continue;
+    yield row;
+    row = [];
+  }
+}
+
+function showTable(model, table, count) {
+  byId("done-words").textContent = `${plural(count, "row")} classified`;
+  byId("counts").replaceChildren(...makeCountBars([...table.counts].sort(([, a], [, b]) => b - a)));
+
+  const hasId = table.head?.length > table.tail;
+  const names = [hasId ? table.head[0] : "row", model.label ?? "label"];
+  const head = make(
+    "tr",
+    {},
+    ...names.map((name) => make("th", { scope: "col" }, name)),
+    make("th", { scope: "col", className: "number" }, "confidence"),
+  );
+  const rows = table.first.map((row, index) => {
+    const [label, confidence] = row.slice(-table.tail);
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, hasId ? row[0] : formatNumber(index + 1)),
+      make("td", {}, label),
+      make("td", { className: "number" }, formatPercent(Number(confidence))),
+    );
+  });
+  byId("preview-title").textContent = count > FIRST ? `The first ${FIRST} rows` : "The rows";
+  byId("preview").replaceChildren(make("thead", {}, head), make("tbody", {}, ...rows));
+}
