@@ -25,11 +25,11 @@ from linkdist.distributed.schedule import Round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
-from linkdist.nn.network import ForkedMLP
 from linkdist.nn.orders import STRIDDEN
 from linkdist.store.plan import EDGES, LINK, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import coefficients
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH, Loop, Seen, loss_on_links, make_adam, manners
 from linkdist.training.stages import Course, Ground, Kept, Plain
 
@@ -89,6 +89,7 @@ def train_rounds(
     method: str = "colinkdist",
     device: torch.device,
     batch: int = BATCH,
+    hyper: Hyperparameters | None = None,
     crew: Alone = ALONE,
     stop: int | None = None,
     saved: float = SAVED,
@@ -113,6 +114,8 @@ def train_rounds(
         Where to train.
     batch : int, optional
         How many edges a step takes, of all workers together.
+    hyper : Hyperparameters, optional
+        Size of the network, dropout and learning rate.
     crew : Alone, optional
         Who trains; the first worker's course is told and its stage is looked at.
     stop : int, optional
@@ -126,12 +129,12 @@ def train_rounds(
         The stage, with the weights of each replica's best look in place; it is looked at after
         every round, or `LOOKS` times an epoch.
     """
-    R = len(seeds)
-    network = ForkedMLP(store.d, store.C, seeds).to(device)
+    R, hyper = len(seeds), hyper or Hyperparameters()
+    network = hyper.network(store.d, store.C, seeds, device)
     by = coefficients([found.tally] * R, device=device)
     inputs = make_inputs(found.sample.features, device)
     ground = Ground(found.sample, [found.split] * R, "transductive", seeds, inputs, by)
-    stage = Plain(ground, network, make_adam(network))
+    stage = Plain(ground, network, make_adam(network, hyper.rate(method)))
     course.resume(stage)
     total, kept_at = len(schedule.rounds), time.monotonic()
     shared = crew.shared(network)
