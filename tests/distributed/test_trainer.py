@@ -29,7 +29,7 @@ from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.pipeline import Options
 from linkdist.progress import Callback
-from linkdist.store.manifest import buckets
+from linkdist.store.format import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
 from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint

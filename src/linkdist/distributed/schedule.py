@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linkdist.store.manifest import buckets
+from linkdist.store.format import buckets
 
 
 class Round(NamedTuple):

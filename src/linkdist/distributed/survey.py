@@ -19,7 +19,7 @@ import numpy.typing as npt
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked
 from linkdist.data.splits import Split
 from linkdist.progress import Callback
-from linkdist.store.manifest import buckets
+from linkdist.store.format import buckets
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import Tally
 from linkdist.training.replay import LIMIT

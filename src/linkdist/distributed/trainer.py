@@ -27,7 +27,7 @@ from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.nn.orders import STRIDDEN
-from linkdist.store.plan import EDGES, LINK, format_memory, training_memory
+from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import coefficients
 from linkdist.training.loop import BATCH, Loop, Seen, loss_on_links, make_adam, manners
@@ -180,7 +180,7 @@ def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
     edges alone where a stride goes through these; the other half is for putting them together.
     """
     alone = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
-    return sum(store.part_bytes) + (EDGES if alone else LINK) * store.m <= memory / 2
+    return sum(store.part_bytes) + (EDGE_BYTES if alone else LINK_BYTES) * store.m <= memory / 2
 
 
 def check_memory(store: Store, memory: int) -> None:
