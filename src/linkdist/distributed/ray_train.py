@@ -1,10 +1,10 @@
 """Training from a store by several workers, on this machine or on a cluster, under Ray.
 
-Ray Train starts the workers, one core or more each, and makes a process group of them; what they do
-is `distributed.trainer`, as a `Crew`. The first of them keeps the state in a place that all see,
-and tells a log how far they are. Where a worker or a machine is lost, Ray starts anew with the
-workers that it can get, and they go on from the last state: a position is a number of rounds,
-whoever trained them.
+Ray Train starts the workers, with one core or more each, as a process group; they train by
+`distributed.trainer` with a `ProcessGroup`. The first worker saves checkpoints in a place that all
+can read, and reports the progress to a log. When a worker or a machine is lost, Ray restarts with
+the workers that are available, and they continue from the last checkpoint: it counts the rounds
+that are done, whichever workers trained them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from linkdist.distributed.pipeline import (
     survey_store,
     trained,
 )
-from linkdist.distributed.process_group import Crew
+from linkdist.distributed.process_group import ProcessGroup
 from linkdist.distributed.ray_session import joined
 from linkdist.distributed.survey import Survey
 from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
@@ -230,13 +230,13 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     started = time.perf_counter()
     torch.set_num_threads(config["threads"])
     options: Options = config["options"]
-    store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
+    store, found, group = Store.open(config["store"]), ray.get(config["found"]), ProcessGroup()
     course = Course(config["checkpoint"], None)
     schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
     total = len(schedule.rounds)
-    where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
-    if not crew.rank:
-        ray.get(log.begin.remote(crew.size, course.done, total))
+    where = f"worker {group.rank + 1} of {group.size}, process {os.getpid()} on {_host()}"
+    if not group.rank:
+        ray.get(log.begin.remote(group.size, course.done, total))
         course.progress = log.progress.remote
     log.tell.remote(where)
     stage = train_rounds(
@@ -247,11 +247,11 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         course,
         method=options.method,
         device=CPU,
-        batch=max(BATCH, SHARE * crew.size),
-        crew=crew,
+        batch=max(BATCH, SHARE * group.size),
+        group=group,
         saved=config["saved"],
     )
-    if not crew.rank:
+    if not group.rank:
         result = fit_of(store, stage, config["epochs"], started)
         ray.get(log.finish.remote(replace(result, inputs=None, neighbours=None)))
         ray.get(log.tell.remote(f"all {total} rounds are trained"))

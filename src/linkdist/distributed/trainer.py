@@ -173,7 +173,7 @@ def batch_for(store: Store, device: torch.device) -> int:
 def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
     """Whether the whole store fits into the memory of a device.
 
-    As in `store.plan`, the data may take half of the memory. On a GPU the data is features and edges
+    As in `store.plan`, the data may take half of the memory. On a GPU it is features and edges
     alone if batches are drawn with a stride; the other half is for assembling it.
     """
     strided = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
