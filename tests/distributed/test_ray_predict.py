@@ -287,7 +287,9 @@ def test_ids_are_of_one_type(papers_model, nodes, tmp_path):
     path = nodes / "part-1.parquet"
     table = pyarrow.parquet.read_table(path)
     put(path, table.set_column(table.schema.names.index("paper"), "paper", pa.array([7])))
-    rule = "column 'paper' must be of one type in all files; found string in part-0.parquet, int64"
+    rule = (
+        "column 'paper' must have the same type in all files; found string in part-0.parquet, int64"
+    )
     with pytest.raises(TableError, match=rule):
         predict_directory(papers_model, nodes, tmp_path / "predictions")
 
