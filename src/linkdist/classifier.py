@@ -28,7 +28,10 @@ from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import GraphError, OptionError
 from linkdist.model import disagreement, from_features, with_links
-from linkdist.training.fit import fit
+from linkdist.nn.network import DROPOUT, HIDDEN
+from linkdist.training.fit import epoch_problems, fit
+from linkdist.training.hyperparameters import Hyperparameters
+from linkdist.training.loop import BATCH
 from linkdist.training.replay import Memory, remember
 from linkdist.training.update import update
 
@@ -56,6 +59,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`.
     budget : float, optional
         Seconds that SelfLinkDist may take. What fits depends on the machine.
+    hidden_size, batch_size, learning_rate, dropout, schedule
+        Hyperparameters of the network and its training; see `linkdist.fit`.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     random_state : int, RandomState or None
@@ -101,6 +106,11 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         held_out: float | None = None,
         teachers: Sequence[Any] = (),
         budget: float | None = None,
+        hidden_size: int = HIDDEN,
+        batch_size: int = BATCH,
+        learning_rate: float | None = None,
+        dropout: float = DROPOUT,
+        schedule: str | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -110,6 +120,11 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.held_out = held_out
         self.teachers = teachers
         self.budget = budget
+        self.hidden_size = hidden_size
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.dropout = dropout
+        self.schedule = schedule
         self.device = device
         self.random_state = random_state
 
@@ -280,7 +295,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_options(self) -> None:
-        problems = []
+        hyper = Hyperparameters(**self._hyperparameters)
+        problems = [*hyper.problems(), *epoch_problems(self.epochs)]
         replicas = cast(object, self.replicas)
         held_out = cast(object, 0.0 if self.held_out is None else self.held_out)
         if not isinstance(replicas, numbers.Integral) or replicas < 1:
@@ -289,6 +305,11 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problems.append(f"held_out must be from 0 to below 1; found {held_out!r}.")
         if problems:
             raise OptionError(" ".join(problems))
+
+    @property
+    def _hyperparameters(self) -> dict[str, Any]:
+        names = ("hidden_size", "batch_size", "learning_rate", "dropout", "schedule")
+        return {name: getattr(self, name) for name in names}
 
     def _features(self, X: Any, reset: bool) -> FeatureMatrix:  # noqa: ANN401
         if hasattr(X, "to_pandas"):
@@ -351,6 +372,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             baselines=True,
             budget=self.budget,
             held_out=self.held_out,
+            **self._hyperparameters,
         )
         self.model_, self.n_iter_ = result.model, result.epochs
         self.estimates_ = result.estimates

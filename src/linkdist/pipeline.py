@@ -34,7 +34,8 @@ from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
-from linkdist.training.fit import Fit, check_epochs, fit
+from linkdist.training.fit import Fit, epoch_problems, fit
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import Memory, feature_arrays, pack, remember, unpack
@@ -64,6 +65,8 @@ class Options:
         Where to train.
     budget : float, optional
         Time limit of SelfLinkDist in seconds.
+    hyperparameters : Hyperparameters
+        Size of the network and how it is optimised.
     """
 
     method: str = "selflinkdist"
@@ -73,6 +76,7 @@ class Options:
     seed: int = 0
     device: str = "auto"
     budget: float | None = None
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
     @property
     def seeds(self) -> range:
@@ -92,11 +96,7 @@ class Options:
 
     def check(self) -> None:
         """Raise an OptionError that lists every option that is out of range."""
-        problems = []
-        try:
-            check_epochs(self.epochs)
-        except OptionError as error:
-            problems.append(str(error))
+        problems = [*epoch_problems(self.epochs), *self.hyperparameters.problems()]
         if self.held_out is not None and not 0 <= self.held_out < 1:
             problems.append(f"held-out must be from 0 to below 1; found {self.held_out}.")
         if self.budget is not None and self.budget <= 0:
@@ -272,7 +272,11 @@ class GraphSource:
 
     def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
         """Fit a model to the graph."""
-        graph, splits = self.graph, options.splits(self.graph.labels)
+        graph, splits, hyper = (
+            self.graph,
+            options.splits(self.graph.labels),
+            options.hyperparameters,
+        )
         for warning in limits(graph, splits[0].train):
             callback.note(f"Warning: {warning}")
         callback.stage("training")
@@ -289,6 +293,7 @@ class GraphSource:
             baselines=True,
             budget=options.budget,
             held_out=options.held_out,
+            **asdict(hyper) | {"batch_size": hyper.batch},
         )
         about = {"data": _describe(graph, f"{len(graph.links)} links"), **self.about}
         ids = range(graph.n) if self.ids is None else self.ids
@@ -350,7 +355,8 @@ def update(
     """
     callback = callback or Callback()
     check_target(out)
-    check_epochs(epochs)
+    if problems := epoch_problems(epochs):
+        raise OptionError(" ".join(problems))
     saved = model if isinstance(model, Saved) else load(model)
     if saved.rehearsal is None:
         raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")

@@ -34,6 +34,7 @@ from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
 from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint
 from linkdist.training.coefficients import Tally, coefficients
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import loop_on_links
 from linkdist.training.stages import Course
 
@@ -463,4 +464,6 @@ def test_a_gpu_holds_more_links_where_a_stride_goes_through_them(in_parts, monke
 
 def test_a_method_that_needs_all_nodes_is_told():
     with pytest.raises(OptionError, match="colinkdist"):
-        check_method("selflinkdist")
+        check_method(Options("selflinkdist"))
+    with pytest.raises(OptionError, match="constant learning rate"):
+        check_method(Options("linkdist", hyperparameters=Hyperparameters(schedule="cosine")))

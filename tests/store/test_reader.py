@@ -147,15 +147,15 @@ def test_an_unfinished_store_is_reported(store):
 def test_a_newer_store_asks_for_a_newer_program(store):
     rewrite(store, version=VERSION + 1, program="9.9")
     text = refused(store)
-    assert "a store of version 2, written by linkdist 9.9" in text
+    assert "a store of version 3, written by linkdist 9.9" in text
     assert "pip install --upgrade linkdist" in text
 
 
 def test_an_older_store_is_to_be_built_again(store):
     rewrite(store, version=VERSION - 1, program="0.1")
     text = refused(store)
-    assert "a store of version 0, written by linkdist 0.1" in text
-    assert text.endswith("which reads version 1. Build it again.")
+    assert "a store of version 1, written by linkdist 0.1" in text
+    assert text.endswith("which reads version 2. Build it again.")
 
 
 def test_all_invalid_fields_of_a_manifest_are_reported_at_once(store):

@@ -22,7 +22,7 @@ from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError, ModelError
 from linkdist.tables.encoders import Encoders
 
-FORMAT = 2
+FORMAT = 3
 
 HEADER = "model.json"
 WEIGHTS, REHEARSAL, ONNX = BINARY = (
@@ -58,6 +58,8 @@ class Header:
         Their names.
     alpha, own : (R,) float32 array
         α and κ, how much the neighbours and the node itself count in prediction with links.
+    dropout : float
+        Probability of dropping a hidden unit in training.
     encoders : Encoders or None
         What turns a table's columns into features; None for a model of plain features.
     about : dict
@@ -76,6 +78,7 @@ class Header:
     about: dict[str, Any]
     files: Mapping[str, bytes]
     version: str
+    dropout: float = 0.5
 
 
 def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Header:
@@ -108,16 +111,20 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
         shape = Shape(**header["shape"])
         classes = tuple(str(name) for name in header["classes"])
         alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
+        dropout = float(header["dropout"])
         columns, about = header["columns"], dict(header["about"])
         encoders = None if columns is None else Encoders.from_state(columns)
     except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
+    if not 0 <= dropout < 1:
+        raise ModelError(f"{target / HEADER} was changed: dropout is {dropout}. {AGAIN}")
     _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders)
     expected = {WEIGHTS, *digests}.difference(set(BINARY).difference(names))
     _check_files(target, expected, digests, files)
     known = {name: content for name, content in files.items() if name in digests}
-    return Header(shape, classes, alpha, own, encoders, about, known, digest_of(account)[:12])
+    own_digest = digest_of(account)[:12]
+    return Header(shape, classes, alpha, own, encoders, about, known, own_digest, dropout)
 
 
 def _as_weights(values: Any) -> FloatArray:  # noqa: ANN401

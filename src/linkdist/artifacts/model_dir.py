@@ -40,6 +40,7 @@ from linkdist.artifacts.manifest import (
     REHEARSAL,
     REPORT,
     WEIGHTS,
+    Header,
     Shape,
     digest_of,
     read_header,
@@ -119,6 +120,7 @@ def save(directory: Path | str, saved: Saved) -> None:
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),
         "own": saved.model.own.tolist(),
+        "dropout": saved.model.network.dropout,
         "columns": columns,
         "about": _plain(saved.about),
         "digests": {name: digest_of(content) for name, content in files.items()},
@@ -177,7 +179,7 @@ def load(directory: Path | str) -> Saved:
     """
     target = Path(directory).resolve()
     header = read_header(target)
-    network = _network(target, header.shape, _unpack(target, WEIGHTS, header.files))
+    network = _network(target, header, _unpack(target, WEIGHTS, header.files))
     rehearsal = None
     if REHEARSAL in header.files:
         rehearsal = _unpack(target, REHEARSAL, header.files)
@@ -222,11 +224,12 @@ def _unpack(target: Path, name: str, files: Mapping[str, bytes]) -> dict[str, Te
     return tensors
 
 
-def _network(target: Path, shape: Shape, tensors: dict[str, Tensor]) -> ForkedMLP:
+def _network(target: Path, header: Header, tensors: dict[str, Tensor]) -> ForkedMLP:
+    shape = header.shape
     R, d, hidden, C = shape
     try:
         with torch.device("meta"):  # sizes alone: a header must not make us hold any weights
-            network = ForkedMLP(d, C, range(R), hidden)
+            network = ForkedMLP(d, C, range(R), hidden, header.dropout)
     except RuntimeError as error:
         raise ModelError(f"{target / HEADER} was changed: {shape} is too large. {AGAIN}") from error
     expected = {name: _kind(tensor) for name, tensor in network.state_dict().items()}

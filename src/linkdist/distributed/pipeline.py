@@ -83,7 +83,7 @@ class StoreSource:
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return the checkpoint next to the model directory."""
-        check_method(options.method)
+        check_method(options)
         self.store, self.device = Store.open(self.directory), find_device(options.device)
         room = room_on(self.device, self.memory)
         check_memory(self.store, room)
@@ -105,7 +105,8 @@ class StoreSource:
             Course(checkpoint, callback.progress),
             method=options.method,
             device=self.device,
-            batch=batch_for(store, self.device),
+            batch=options.hyperparameters.batch_size or batch_for(store, self.device),
+            hyper=options.hyperparameters,
         )
         return trained(store, found, options, fit_of(store, stage, epochs, started))
 
@@ -157,8 +158,11 @@ def room_on(device: torch.device, memory: int | None) -> int:
     return free if memory is None else min(memory, free)
 
 
-def check_method(method: str) -> None:
-    """Raise an OptionError for a method that needs the whole graph in memory."""
+def check_method(options: Options) -> None:
+    """Raise an OptionError for what needs the whole graph in memory."""
+    method, schedule = options.method, options.hyperparameters.schedule
+    if schedule == "cosine":
+        raise OptionError("training from a store has a constant learning rate; found 'cosine'.")
     if method not in METHODS:
         raise OptionError(
             f"training from a store knows the methods {' and '.join(METHODS)}; found {method}, "

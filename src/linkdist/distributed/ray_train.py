@@ -125,7 +125,7 @@ class WorkerSource:
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return a checkpoint that all workers can read."""
-        check_method(options.method)
+        check_method(options)
         self.target, self.store = out.resolve(), Store.open(self.directory)
         check_memory(self.store, room_on(CPU, self.memory))
         _check_workers(self.store, self.workers, options)
@@ -247,7 +247,8 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         course,
         method=options.method,
         device=CPU,
-        batch=max(BATCH, SHARE * group.size),
+        batch=options.hyperparameters.batch_size or max(BATCH, SHARE * group.size),
+        hyper=options.hyperparameters,
         group=group,
         saved=config["saved"],
     )

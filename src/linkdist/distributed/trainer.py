@@ -25,11 +25,11 @@ from linkdist.distributed.schedule import Round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
-from linkdist.nn.network import ForkedMLP
 from linkdist.nn.orders import STRIDDEN
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import coefficients
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH, Loop, Seen, loss_on_links, make_adam, manners
 from linkdist.training.stages import Course, Ground, Kept, Plain
 
@@ -86,6 +86,7 @@ def train_rounds(
     method: str = "colinkdist",
     device: torch.device,
     batch: int = BATCH,
+    hyper: Hyperparameters | None = None,
     group: SingleProcess | None = None,
     stop: int | None = None,
     saved: float = SAVED,
@@ -110,6 +111,8 @@ def train_rounds(
         The device to train on.
     batch : int, optional
         Number of edges of a step, of all workers together.
+    hyper : Hyperparameters, optional
+        Size of the network, dropout and learning rate.
     group : SingleProcess, optional
         The processes that train; the first one evaluates, and reports the progress.
     stop : int, optional
@@ -123,12 +126,12 @@ def train_rounds(
         The stage, with the weights of the best evaluation of each replica; there is an evaluation
         after every round, or `EVALUATIONS` per epoch if these are fewer.
     """
-    R, group = len(seeds), group or SingleProcess()
-    network = ForkedMLP(store.d, store.C, seeds).to(device)
+    R, hyper, group = len(seeds), hyper or Hyperparameters(), group or SingleProcess()
+    network = hyper.network(store.d, store.C, seeds, device)
     by = coefficients([found.tally] * R, device=device)
     inputs = make_inputs(found.sample.features, device)
     ground = Ground(found.sample, [found.split] * R, "transductive", seeds, inputs, by)
-    stage = Plain(ground, network, make_adam(network))
+    stage = Plain(ground, network, make_adam(network, hyper.rate(method)))
     course.resume(stage)
     total, kept_at = len(schedule.rounds), time.monotonic()
     shared = group.wrap(network)

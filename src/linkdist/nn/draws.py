@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from linkdist.kernels.backends import HAS_TRITON
-from linkdist.nn.network import generators
+from linkdist.nn.network import DROPOUT, generators, kept_of_256
 
 
 class Draws:
@@ -49,7 +49,12 @@ class Draws:
         self.taken.zero_()
 
     def take(
-        self, rows: Sequence[int], width: int, blocks: int, numbers: int = 0
+        self,
+        rows: Sequence[int],
+        width: int,
+        blocks: int,
+        numbers: int = 0,
+        dropout: float = DROPOUT,
     ) -> tuple[list[Tensor], Tensor]:
         """What a step needs, in one draw a replica.
 
@@ -61,6 +66,8 @@ class Draws:
             Of the network.
         numbers : int
             How many whole numbers of 64 random bits are wanted beside.
+        dropout : float
+            Probability that a bit is 0.
 
         Returns
         -------
@@ -71,8 +78,14 @@ class Draws:
         """
         R, S, B = rows
         size = -(-width // 8)
-        words = self._words(numbers + -(-blocks * S * B * size // 8))
-        flat = words[:, numbers:].view(torch.uint8)[:, : blocks * S * B * size]
+        kept = kept_of_256(dropout)
+        planes = _planes(kept)
+        count = -(-blocks * S * B * size // 8)
+        words = self._words(numbers + planes * count)
+        bits = words[:, numbers:]
+        if kept != 128:
+            bits = _with_probability(bits.view(R, planes, count), kept)
+        flat = bits.view(torch.uint8)[:, : blocks * S * B * size]
         return list(flat.view(R, blocks, S, B, size).unbind(1)), words[:, :numbers]
 
     def _words(self, count: int) -> Tensor:
@@ -96,3 +109,24 @@ class Draws:
         out = torch.empty(count, dtype=torch.int64, device=self.device)
         drawn: list[int] = out.random_(0, 1 << 62, generator=self.generators[r]).tolist()
         return drawn
+
+
+def _planes(kept: int) -> int:
+    """How many fair random bits make one that is 1 with the probability kept / 256."""
+    return 8 - ((kept & -kept).bit_length() - 1) if kept < 256 else 0
+
+
+def _with_probability(planes: Tensor, kept: int) -> Tensor:
+    """Combine words (R, planes, count) of fair bits into words whose bits are 1 for kept / 256.
+
+    The binary digits of the probability are read from the lowest 1 on: a digit 1 joins the next
+    plane by 'or', a digit 0 by 'and', which halves the distance to 1 or to 0.
+    """
+    R, P, count = planes.shape
+    if not P:
+        return torch.full((R, count), -1, dtype=torch.int64, device=planes.device)
+    out = planes[:, 0].clone()
+    for p in range(1, P):
+        digit = kept >> (8 - P + p) & 1
+        out = out | planes[:, p] if digit else out & planes[:, p]
+    return out

@@ -29,6 +29,7 @@ from linkdist.kernels.reference import Affine, Running
 from linkdist.nn.inputs import HalfProduct, Inputs
 
 HIDDEN = 256
+DROPOUT = 0.5
 MOMENTUM = 0.1
 
 
@@ -161,9 +162,16 @@ class Block(nn.Module):
     running_var: Tensor
 
     def __init__(
-        self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool = True
+        self,
+        fan_in: int,
+        fan_out: int,
+        random: Sequence[torch.Generator],
+        bias: bool = True,
+        dropout: float = DROPOUT,
     ) -> None:
         super().__init__()
+        # The kernels double what Dropout keeps, which is right for a probability of 0.5.
+        self.rescale = 128 / kept_of_256(dropout)
         shape = (len(random), 1, 1, fan_in)
         self.batch_scale = nn.Parameter(torch.ones(shape))
         self.batch_shift = nn.Parameter(torch.zeros(shape))
@@ -181,6 +189,7 @@ class Block(nn.Module):
         else:
             running = Running(self.running_mean, self.running_var, pace)
             y = blocks.train(x, affine, bits, running)
+            y = y if self.rescale == 1 else y * self.rescale
         out: Tensor = self.linear(y)
         return out
 
@@ -196,6 +205,8 @@ class ForkedMLP(nn.Module):
         One a replica; a replica's weights depend on its own seed alone.
     hidden : int, optional
         Width of the hidden layers.
+    dropout : float, optional
+        Probability of dropping a hidden unit in training.
 
     Examples
     --------
@@ -207,14 +218,21 @@ class ForkedMLP(nn.Module):
     (torch.Size([2, 1, 4, 3]), torch.Size([2, 1, 4, 3]))
     """
 
-    def __init__(self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN) -> None:
+    def __init__(
+        self,
+        d: int,
+        C: int,
+        seeds: Sequence[int],
+        hidden: int = HIDDEN,
+        dropout: float = DROPOUT,
+    ) -> None:
         super().__init__()
         random = generators(seeds)
-        self.hidden = hidden
+        self.hidden, self.dropout = hidden, dropout
         self.first = First(d, hidden, random)
-        self.trunk = Block(hidden, hidden, random, bias=False)
-        self.own = Block(hidden, C, random)
-        self.neighbour = Block(hidden, C, random)
+        self.trunk = Block(hidden, hidden, random, bias=False, dropout=dropout)
+        self.own = Block(hidden, C, random, dropout=dropout)
+        self.neighbour = Block(hidden, C, random, dropout=dropout)
 
     blocks = 3
 
@@ -226,6 +244,17 @@ class ForkedMLP(nn.Module):
         x = self.first(inputs, rows, kept)  # (R, S, B, hidden)
         h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
         return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
+
+
+def kept_of_256(dropout: float) -> int:
+    """How many of 256 hidden units Dropout keeps on average, at least one.
+
+    Examples
+    --------
+    >>> kept_of_256(0.5), kept_of_256(0.0), kept_of_256(0.999)
+    (128, 256, 1)
+    """
+    return max(1, round(256 * (1 - dropout)))
 
 
 def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:

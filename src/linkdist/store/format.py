@@ -43,7 +43,7 @@ from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError, StoreError
 from linkdist.tables.encoders import Encoders
 
-FORMAT, VERSION = "linkdist store", 1
+FORMAT, VERSION = "linkdist store", 2
 
 MANIFEST, JOURNAL = "manifest.json", "journal.json"
 
@@ -113,7 +113,7 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     format: Literal["linkdist store"] = "linkdist store"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     program: str = Field(default_factory=lambda: version("linkdist"))
     kind: Literal["float16", "float32", "csr"]
     d: Count

@@ -18,10 +18,12 @@ from linkdist.errors import OptionError, check_names
 from linkdist.model import Model
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs, make_inputs
+from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.progress import Progress
 from linkdist.training.checkpoint import Keeper
 from linkdist.training.history import History
-from linkdist.training.loop import epochs_for, find_device, loop_on_links
+from linkdist.training.hyperparameters import Hyperparameters
+from linkdist.training.loop import BATCH, epochs_for, find_device, loop_on_links
 from linkdist.training.panel.estimates import Estimates
 from linkdist.training.panel.faculty import Judgement
 from linkdist.training.panel.fitting import Asked, fit_panel
@@ -83,6 +85,11 @@ def fit(
     baselines: bool = False,
     budget: float | None = None,
     held_out: float | None = None,
+    hidden_size: int = HIDDEN,
+    batch_size: int = BATCH,
+    learning_rate: float | None = None,
+    dropout: float = DROPOUT,
+    schedule: str | None = None,
 ) -> Fit:
     """Train R replicas on what a setting lets them see.
 
@@ -126,6 +133,17 @@ def fit(
     budget : float, optional
         Seconds that SelfLinkDist may take: its schedule is shortened, and where that is not
         enough, folds are left out. What fits depends on the machine, and so do the weights.
+    hidden_size : int, optional
+        Width of the hidden layers.
+    batch_size : int, optional
+        Links per step, or nodes for SelfLinkDist.
+    learning_rate : float, optional
+        Learning rate of Adam; by default 0.003 for SelfLinkDist and 0.01 for the paper's methods.
+    dropout : float, optional
+        Probability of dropping a hidden unit, rounded to a multiple of 1/256.
+    schedule : {'constant', 'cosine'}, optional
+        How the learning rate changes; 'cosine' decreases it to 0. By default 'cosine' for
+        SelfLinkDist and 'constant' for the paper's methods.
 
     Examples
     --------
@@ -139,12 +157,13 @@ def fit(
     """
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
-    _check(method, seeds, each, epochs)
+    hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
+    _check(method, seeds, each, epochs, hyper)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget depends on the run, so there is no state to resume from.
     course = Course(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
-        options = (epochs, tuple(teachers), judge, baselines, budget, held_out)
+        options = (epochs, tuple(teachers), judge, baselines, budget, held_out, hyper)
         asked = Asked(setting, tuple(seeds), *options)
         panel, estimates = fit_panel(graph, each, inputs, course, asked)
         took = time.perf_counter() - started
@@ -153,7 +172,7 @@ def fit(
         return Fit(*trained, estimates, panel.judged, inputs, neighbours)
     ground = Ground(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
-    stage = _train(ground, method, total, course)
+    stage = _train(ground, method, total, course, hyper)
     stage.finish()
     model = Model(stage.network, stage.alpha, graph.classes)
     took = time.perf_counter() - started
@@ -161,10 +180,20 @@ def fit(
     return Fit(*trained, inputs=inputs, neighbours=ground.everyone)
 
 
-def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
-    """The paper's way: one training, an evaluation after every epoch."""
-    network = ground.network(ground.seeds)
-    loop = loop_on_links(network, ground.inputs, ground.views, ground.seeds, ground.by, method)
+def _train(ground: Ground, method: str, total: int, course: Course, hyper: Hyperparameters) -> Kept:
+    """Train one of the paper's methods, with an evaluation after every epoch."""
+    network = hyper.network(ground.graph.d, ground.graph.C, ground.seeds, ground.device)
+    loop = loop_on_links(
+        network,
+        ground.inputs,
+        ground.views,
+        ground.seeds,
+        ground.by,
+        method,
+        hyper.batch,
+        hyper.rate(method),
+        epochs=total if hyper.decays(method) else None,
+    )
     stage = Plain(ground, network, loop.adam)
     course.resume(stage)
 
@@ -175,24 +204,40 @@ def _train(ground: Ground, method: str, total: int, course: Course) -> Kept:
     return stage
 
 
-def _check(method: str, seeds: Sequence[int], splits: Sequence[Split], epochs: int | None) -> None:
-    check_names("method", [method], METHODS)
+def _check(
+    method: str,
+    seeds: Sequence[int],
+    splits: Sequence[Split],
+    epochs: int | None,
+    hyper: Hyperparameters,
+) -> None:
+    problems = [*_name_problems(method), *epoch_problems(epochs), *hyper.problems()]
     if len(seeds) < 1:
-        raise OptionError("training needs at least one seed, one for each replica; found none.")
+        problems.append("training needs at least one seed, one for each replica; found none.")
     if len(splits) != len(seeds):
-        raise OptionError(
+        problems.append(
             f"there must be one split for all replicas or one for each; found {len(splits)} "
             f"splits for {len(seeds)} seeds."
         )
-    check_epochs(epochs)
+    if problems:
+        raise OptionError(" ".join(problems))
 
 
-def check_epochs(epochs: int | None) -> None:
-    """Refuse a number of epochs that trains nothing.
+def _name_problems(method: str) -> list[str]:
+    try:
+        check_names("method", [method], METHODS)
+    except OptionError as error:
+        return [str(error)]
+    return []
+
+
+def epoch_problems(epochs: int | None) -> list[str]:
+    """What is wrong with a number of epochs.
 
     Examples
     --------
-    >>> check_epochs(None)
+    >>> epoch_problems(None), epoch_problems(0)
+    ([], ['epochs must be 1 or more; found 0.'])
     """
-    if epochs is not None and epochs < 1:
-        raise OptionError(f"epochs must be 1 or more; found {epochs}.")
+    wrong = epochs is not None and epochs < 1
+    return [f"epochs must be 1 or more; found {epochs}."] if wrong else []

@@ -175,7 +175,8 @@ def loss_on_links(
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
         words = hiding_words(inputs.d, hide)
-        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B + words)
+        shape, dropout = (R, sides, B), network.dropout
+        bits, numbers = draws.take(shape, network.hidden, network.blocks, B + words, dropout)
         kept = kept_features(numbers[:, B:], inputs.d, hide) if words else None
         rows = edges[replica, index].transpose(1, 2).long()  # (R, 2, B)
         if sides == 3:

@@ -24,7 +24,7 @@ from linkdist.nn.draws import Draws
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise, hiding_words, kept_features
-from linkdist.training.loop import Loop, Loss, padded
+from linkdist.training.loop import BATCH, Loop, Loss, padded
 
 HIDE = 0.5
 """The share of many features that a step hides."""
@@ -56,15 +56,18 @@ def loop_on_targets(
     seeds: Sequence[int],
     p: Tensor,
     epochs: int,
+    batch: int = BATCH,
+    rate: float = RATE,
+    decays: bool = True,
 ) -> Loop:
     """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
 
-    The learning rate falls to nothing over `epochs`, so that the last weights are good ones even
-    where no validation nodes choose among them.
+    By default the learning rate falls to nothing over `epochs`, so that the last weights are good
+    ones even where no validation nodes choose among them.
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
-    return Loop(network, loss, lengths, seeds, rate=RATE, epochs=epochs)
+    return Loop(network, loss, lengths, seeds, batch, rate, epochs=epochs if decays else None)
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
@@ -76,7 +79,8 @@ def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
         R, B = index.shape
-        bits, numbers = draws.take((R, 1, B), network.hidden, network.blocks, B + words)
+        shape, dropout = (R, 1, B), network.dropout
+        bits, numbers = draws.take(shape, network.hidden, network.blocks, B + words, dropout)
         i = nodes.gather(1, index)  # (R, B)
         j = around.pick(i, numbers[:, :B])
         kept = kept_features(numbers[:, B:], inputs.d, HIDE) if words else None

@@ -114,7 +114,8 @@ def calibrate(network: ForkedMLP, kept: Sequence[int], found: Calibration, graph
     the mean.
     """
     device, at = network.first.weight.device, list(kept)
-    small = ForkedMLP(graph.d, graph.C, range(len(at)), network.hidden).to(device)
+    small = ForkedMLP(graph.d, graph.C, range(len(at)), network.hidden, network.dropout)
+    small = small.to(device)
     small.load_state_dict({name: tensor[at] for name, tensor in network.state_dict().items()})
     alone, linked, pi = (
         torch.from_numpy(part[at]).float().to(device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.errors import GraphError, OptionError
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.network import ForkedMLP
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.panel.baselines import LARGEST, colinkdist, largest_class
 from linkdist.training.panel.estimates import Estimates, estimate, limits
 from linkdist.training.panel.learning import Panel, cycles_for, train_panel
@@ -44,6 +44,7 @@ class Asked:
     baselines: bool = False
     budget: float | None = None
     held_out: float | None = None
+    hyper: Hyperparameters = field(default_factory=Hyperparameters)
 
 
 def fit_panel(
@@ -62,10 +63,12 @@ def fit_panel(
     replicas = _replicas(graph, splits, len(given) == len(splits), asked)
     nodes = len(replicas[-1].view.nodes)
     folds = any(replica.kind != "kept" for replica in replicas)
-    cycles: Sequence[int] = (asked.epochs,) if asked.epochs else cycles_for(nodes, folds)
+    cycles: Sequence[int] = (
+        (asked.epochs,) if asked.epochs else cycles_for(nodes, folds, asked.hyper.batch)
+    )
     baselines = asked.baselines
     if asked.budget is not None:
-        visit = seconds_per_visit(graph, replicas[-1], inputs)
+        visit = seconds_per_visit(graph, replicas[-1], inputs, hyper=asked.hyper)
         replicas, cycles = within(asked.budget * STUDENTS, visit, replicas, cycles)
     panel = train_panel(
         graph,
@@ -75,6 +78,7 @@ def fit_panel(
         cycles=cycles,
         teachers=asked.teachers,
         splits=splits if given else (),
+        hyper=asked.hyper,
     )
     if asked.budget is not None:
         left = asked.budget - (time.perf_counter() - started)
@@ -118,11 +122,18 @@ def _estimates(
     return estimate(judged, panel.mixture, warnings, len(np.unique(nodes)), rows)
 
 
-def seconds_per_visit(graph: Graph, replica: Replica, inputs: Inputs, steps: int = 5) -> float:
+def seconds_per_visit(
+    graph: Graph,
+    replica: Replica,
+    inputs: Inputs,
+    steps: int = 5,
+    hyper: Hyperparameters | None = None,
+) -> float:
     """How long a student takes to visit each node once, measured on a few steps."""
-    network = ForkedMLP(graph.d, graph.C, [0]).to(inputs.device)
+    hyper = hyper or Hyperparameters()
+    network = hyper.network(graph.d, graph.C, [0], inputs.device)
     even = torch.full((1, graph.n, graph.C), 1 / graph.C, device=inputs.device)
-    loop = loop_on_targets(network, inputs, [replica.view], [0], even, 1)
+    loop = loop_on_targets(network, inputs, [replica.view], [0], even, 1, hyper.batch)
     loop.run(min(1.0, 2 / loop.steps))  # what is compiled or allocated once does not count
     steps = min(steps, loop.steps)
     started = time.perf_counter()

@@ -29,8 +29,8 @@ from linkdist.data.splits import Split
 from linkdist.model import Model, logits
 from linkdist.nn.aggregation import VisibleNeighbours
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.network import ForkedMLP
 from linkdist.training.history import History
+from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH
 from linkdist.training.panel.calibration import Calibration, calibrate
 from linkdist.training.panel.faculty import Faculty, Judgement, picked
@@ -97,6 +97,7 @@ def train_panel(
     cycles: Sequence[int] | None = None,
     teachers: Sequence[Any] = (),
     splits: Sequence[Split] = (),
+    hyper: Hyperparameters | None = None,
 ) -> Panel:
     """Train teachers and students.
 
@@ -116,19 +117,22 @@ def train_panel(
         More teachers: scikit-learn classifiers with `predict_proba`, on the features.
     splits : sequence of Split, optional
         Of the kept replicas, whose validation and test accuracies the history records.
+    hyper : Hyperparameters, optional
+        Hyperparameters of the student.
     """
+    hyper = hyper or Hyperparameters()
     folds = any(replica.kind != "kept" for replica in replicas)
-    cycles = cycles or cycles_for(len(replicas[-1].view.nodes), folds)
+    cycles = cycles or cycles_for(len(replicas[-1].view.nodes), folds, hyper.batch)
     places = sorted({replica.taught_by for replica in replicas})
     lesson = Lesson(graph, [replicas[place].view for place in places], inputs)
     faculty = Faculty(graph, replicas, lesson, assemble(lesson, teachers))
     once = folds or not faculty.judged
-    student = Student(faculty, inputs, cycles[:1] if once else cycles, splits)
+    student = Student(faculty, inputs, cycles[:1] if once else cycles, splits, hyper)
     student.train(course)
     return student.panel()
 
 
-def cycles_for(nodes: int, folds: bool = False) -> tuple[int, ...]:
+def cycles_for(nodes: int, folds: bool = False, batch: int = BATCH) -> tuple[int, ...]:
     """Visits of each node in the cycles; one cycle where folds judge.
 
     Examples
@@ -138,7 +142,7 @@ def cycles_for(nodes: int, folds: bool = False) -> tuple[int, ...]:
     >>> cycles_for(20_000, folds=True), cycles_for(1000, folds=True)
     ((22,), (90,))
     """
-    steps = -(-nodes // BATCH)
+    steps = -(-nodes // batch)
     if folds and steps * CYCLES[0] > MOST_STEPS:
         return (max(1, MOST_STEPS // steps),)
     more = max(1, -(-FEWEST_STEPS // (steps * CYCLES[0])))
@@ -171,12 +175,18 @@ class Student:
     """Visits after which the state is kept."""
 
     def __init__(
-        self, faculty: Faculty, inputs: Inputs, cycles: Sequence[int], splits: Sequence[Split] = ()
+        self,
+        faculty: Faculty,
+        inputs: Inputs,
+        cycles: Sequence[int],
+        splits: Sequence[Split] = (),
+        hyper: Hyperparameters | None = None,
     ) -> None:
         self.faculty, self.inputs, self.cycles = faculty, inputs, cycles
+        self.hyper = hyper = hyper or Hyperparameters()
         graph, replicas = faculty.graph, faculty.replicas
         self.seeds = [replica.seed + FRESH for replica in replicas]
-        self.network = ForkedMLP(graph.d, graph.C, self.seeds).to(inputs.device)
+        self.network = hyper.network(graph.d, graph.C, self.seeds, inputs.device)
         self.best = Snapshot(self.network)
         self.lowest = torch.full((len(self.seeds),), torch.inf, device=inputs.device)
         self.tests = bool(splits)
@@ -191,13 +201,16 @@ class Student:
 
     def train(self, course: Course) -> None:
         """Go through the cycles, as long as one of them makes a replica better."""
-        targets = self.faculty.targets()
+        targets, hyper = self.faculty.targets(), self.hyper
         views = [replica.view for replica in self.faculty.replicas]
         start, total = 0, sum(self.cycles)
         for cycle in self.cycles:
             end = start + cycle
             if course.done <= end:
-                loop = loop_on_targets(self.network, self.inputs, views, self.seeds, targets, cycle)
+                how = hyper.batch, hyper.rate("selflinkdist"), hyper.decays("selflinkdist")
+                loop = loop_on_targets(
+                    self.network, self.inputs, views, self.seeds, targets, cycle, *how
+                )
                 state = {**self.state(), **_named("adam", loop.adam.state())}
                 if course.done > start:
                     load(state, course.tensors)
