@@ -27,10 +27,9 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.pipeline import Options
 from linkdist.progress import Callback
-from linkdist.store.build_log import open_journal
-from linkdist.store.keys import count_loops, distinct, packed, unpacked
-from linkdist.store.manifest import bucket_file, buckets, expected_files, part_file
-from linkdist.store.npy import rows_in
+from linkdist.store.format import bucket_file, buckets, expected_files, part_file, rows_in
+from linkdist.store.journal import open_journal
+from linkdist.store.keys import count_loops, pack, sort_unique, unpack
 from linkdist.store.reader import Store
 from linkdist.training.history import History
 from linkdist.training.stages import Course
@@ -60,18 +59,18 @@ def stored(graph, labels, P, folder):
                            np.argsort(part[graph.links], axis=1, kind="stable")]  # fmt: skip
         for a, b in buckets(P):
             here = ends[(part[ends[:, 0]] == a) & (part[ends[:, 1]] == b)]
-            keys = distinct(packed(row[here[:, 0]], row[here[:, 1]], within=a == b))
+            keys = sort_unique(pack(row[here[:, 0]], row[here[:, 1]], within=a == b))
             loops += count_loops(keys) if a == b else 0
-            journal.save(bucket_file(a, b), unpacked(keys))
+            journal.save(bucket_file(a, b), unpack(keys))
         known = labels[labels != UNKNOWN]
         fields = {
             "kind": "csr", "d": graph.d, "classes": graph.classes,
             "labelled": tuple(np.bincount(known, minlength=graph.C).tolist()),
             "sizes": tuple(np.bincount(part, minlength=P).tolist()),
             "counts": tuple(rows_in(journal.folder / bucket_file(a, b), 8) for a, b in buckets(P)),
-            "loops": loops, "made": True, "columns": None, "source": {},
+            "loops": loops, "synthetic": True, "columns": None, "source": {},
         }  # fmt: skip
-        journal.finish(expected_files(P, "csr", made=True), fields, Callback())
+        journal.finish(expected_files(P, "csr", synthetic=True), fields, Callback())
     return Store.open(folder), (part.astype(np.int64) << PART) + row
 
 

@@ -16,8 +16,8 @@ import torch
 from measure import write
 from torch import distributed, multiprocessing
 
-from linkdist.distributed.loader import Feed
-from linkdist.distributed.process_group import Crew
+from linkdist.distributed.loader import Loader
+from linkdist.distributed.process_group import ProcessGroup
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.schedule import rounds_of
 from linkdist.distributed.survey import survey
@@ -66,15 +66,17 @@ def step_times(rank, address, directory, out):
     """Seconds of a step with and without averaging, of one of two workers."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
-    store, crew = Store.open(directory), Crew()
-    (fed,) = Feed(store, {}, torch.device("cpu")).read(rounds_of(store.P, 0)[1 + rank :][:1])
+    store, group = Store.open(directory), ProcessGroup()
+    (fed,) = Loader(store, {}, torch.device("cpu")).read(rounds_of(store.P, 0)[1 + rank :][:1])
     network = ForkedMLP(store.d, store.C, [0])
     by = coefficients([survey(store, 0.1, 0).tally])
     found = {}
     for turn in range(3):
-        for name, used in (("averaged", crew.shared(network)), ("alone", network)):
+        for name, used in (("averaged", group.wrap(network)), ("alone", network)):
             loss = loss_on_links(used, fed.inputs, fed.seen, by, "colinkdist")
-            loop = Loop(used, loss, [fed.seen.edges.shape[1]], [0], BATCH // 2, steps=crew.most)
+            loop = Loop(
+                used, loss, [fed.seen.edges.shape[1]], [0], BATCH // 2, steps=group.max_steps
+            )
             with manners(loop.device):
                 each = loop.epoch(turn)
                 for _ in range(10):

@@ -20,7 +20,7 @@ from linkdist.store.build import build
 @contextmanager
 def small():
     """Let buckets be as fine as tests want them, and the disk be quick."""
-    with mock.patch.object(plan, "FINE", 0), mock.patch("os.fsync"):
+    with mock.patch.object(plan, "MIN_BUCKET", 0), mock.patch("os.fsync"):
         yield
 
 

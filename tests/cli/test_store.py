@@ -70,13 +70,13 @@ def test_synth_makes_what_is_asked_for(command, tmp_path):
     assert "nodes 2000" in words(out)
     code, _, err = command(*line, "--out", tmp_path / "store")
     assert code == 2
-    assert "is a store already" in err
+    assert "is already a store" in err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--parts", "99"], "99 parts are too fine for 4796 links"),
+        (["--parts", "99"], "99 parts are too many for 4796 links"),
         (["--memory", "lots"], "memory must be a number of bytes such as 500MB"),
         (["--memory", "1kB"], "is too little for 1200 nodes"),
         (["--dtype", "float8"], "unknown type of features 'float8' (near: "),
@@ -104,7 +104,7 @@ def test_what_is_no_store_is_told(command, tmp_path, name):
     (tmp_path / "half.building" / "journal.json").write_text("{}")
     code, _, err = command("store", name, tmp_path / "half.building")
     assert code == 2
-    assert "is half-built" in err
+    assert "is unfinished" in err
 
 
 # memory -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from linkdist.distributed.process_group import Alone, Crew
+from linkdist.distributed.process_group import ProcessGroup, SingleProcess
 from linkdist.distributed.schedule import rounds_of
 from linkdist.distributed.survey import survey
 from linkdist.distributed.trainer import Schedule, train_rounds
@@ -20,7 +20,7 @@ from linkdist.training.stages import Course
 CPU = torch.device("cpu")
 
 
-class Member(Alone):
+class Member(SingleProcess):
     """A worker without any process group."""
 
     def __init__(self, rank, size):
@@ -52,7 +52,7 @@ def test_rounds_that_are_trained_side_by_side_are_alike(tmp_path):
 
 
 def member(rank, size, address, directory, out):
-    """A process of a crew: trains, and leaves its weights."""
+    """A process of a group: trains, and leaves its weights."""
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=size)
@@ -60,9 +60,9 @@ def member(rank, size, address, directory, out):
 
     store = Store.open(directory)
     found = survey(store, 0.1, 0)
-    crew = Crew()
+    group = ProcessGroup()
     stage = train_rounds(
-        store, found, Schedule.of(store, 6, False), [0], Course(None, None), device=CPU, crew=crew
+        store, found, Schedule.of(store, 6, False), [0], Course(None, None), device=CPU, group=group
     )
     torch.save(stage.network.state_dict(), f"{out}/{rank}.pt")
     live = torch.cat([p.detach().flatten() for p in stage.network.parameters()])

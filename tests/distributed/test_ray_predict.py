@@ -287,7 +287,9 @@ def test_ids_are_of_one_type(papers_model, nodes, tmp_path):
     path = nodes / "part-1.parquet"
     table = pyarrow.parquet.read_table(path)
     put(path, table.set_column(table.schema.names.index("paper"), "paper", pa.array([7])))
-    rule = "column 'paper' must be of one type in all files; found string in part-0.parquet, int64"
+    rule = (
+        "column 'paper' must have the same type in all files; found string in part-0.parquet, int64"
+    )
     with pytest.raises(TableError, match=rule):
         predict_directory(papers_model, nodes, tmp_path / "predictions")
 
@@ -296,11 +298,11 @@ def test_ids_are_of_one_type(papers_model, nodes, tmp_path):
     ("name", "words"),
     [
         ("predictions.csv", "would be a file. Name it without .csv"),
-        ("nodes", "must lie apart from the data"),
-        ("nodes/predictions", "must lie apart from the data"),
-        (".", "must lie apart from the data"),
-        ("full", "is there already"),
-        ("full/file", "is there already"),
+        ("nodes", "must be outside of the data"),
+        ("nodes/predictions", "must be outside of the data"),
+        (".", "must be outside of the data"),
+        ("full", "exists already"),
+        ("full/file", "exists already"),
         ("full/file/predictions", "Not a directory"),
     ],
 )
@@ -324,11 +326,11 @@ def test_a_directory_holds_parquet_files_only(papers_model, nodes, tmp_path):
     (nodes / "more.csv").touch()
     (nodes / "2026.parquet").mkdir()
     with pytest.raises(
-        TableError, match=r"holds 2026.parquet, more.csv, too; a directory of tables"
+        TableError, match=r"also contains 2026.parquet, more.csv; a directory of tables"
     ):
         predict_directory(papers_model, nodes, tmp_path / "predictions")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TableError, match="empty holds none; a directory of tables"):
+    with pytest.raises(TableError, match="empty contains none; a directory of tables"):
         predict_directory(papers_model, tmp_path / "empty", tmp_path / "predictions")
 
 

@@ -19,17 +19,17 @@ from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import View
 from linkdist.distributed import loader, pipeline, trainer
 from linkdist.distributed import survey as survey_module
-from linkdist.distributed.loader import Feed
+from linkdist.distributed.loader import Loader
 from linkdist.distributed.pipeline import check_method, train_store
-from linkdist.distributed.schedule import places_of, rounds_of, whole_round
-from linkdist.distributed.survey import PART, draw_held_out, survey, survey_with
+from linkdist.distributed.schedule import rounds_of, slots_of, whole_round
+from linkdist.distributed.survey import PART, draw_validation, survey, survey_with
 from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, train_rounds
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.pipeline import Options
 from linkdist.progress import Callback
-from linkdist.store.manifest import buckets
+from linkdist.store.format import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
 from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint
@@ -105,14 +105,14 @@ def test_epochs_have_orders_of_their_own():
 @pytest.mark.parametrize("P", [1, 2, 5, 8])
 def test_a_part_is_never_read_into_the_place_of_one_at_work(P):
     rounds = [r for epoch in range(9) for r in rounds_of(P, epoch)]
-    places = places_of(rounds)
+    places = slots_of(rounds)
     assert max(max(place.values()) for place in places) < min(P, 3)
     for now, after in pairwise(places):
         kept = now.keys() & after.keys()
         assert all(now[part] == after[part] for part in kept)
         new = {after[part] for part in after.keys() - kept}
         assert not new & set(now.values())
-    assert places_of([whole_round(6)] * 2) == [{p: p for p in range(6)}] * 2
+    assert slots_of([whole_round(6)] * 2) == [{p: p for p in range(6)}] * 2
 
 
 def test_the_feed_brings_each_link_both_ways_with_its_own_features_and_labels(store):
@@ -123,7 +123,7 @@ def test_the_feed_brings_each_link_both_ways_with_its_own_features_and_labels(st
     names = {x.tobytes(): row for row, x in enumerate(whole.features)}
     found = []
     rounds = [r for epoch in range(2) for r in rounds_of(store.P, epoch)]
-    for round_, fed in zip(rounds, Feed(store, held, CPU).read(rounds), strict=True):
+    for round_, fed in zip(rounds, Loader(store, held, CPU).read(rounds), strict=True):
         x, seen = fed.inputs.matrix.numpy(), fed.seen
         place = np.array([names.get(row.tobytes(), -1) for row in x])
         found.append(place[seen.edges[0].numpy()])
@@ -151,12 +151,12 @@ def test_a_survey_counts_what_a_view_in_memory_counts(store):
 
 
 def test_held_out_nodes_are_a_share_of_each_class_and_their_neighbours_are_all_there(store):
-    numbers = draw_held_out(store, share=0.1, seed=3)
+    numbers = draw_validation(store, share=0.1, seed=3)
     whole, held = graph_of(store), rows_of(store, numbers)
     counts = np.bincount(whole.labels[whole.labels >= 0])
     assert (np.bincount(whole.labels[held]) == np.round(0.1 * counts)).all()
-    assert (numbers == draw_held_out(store, share=0.1, seed=3)).all()
-    assert not np.array_equal(numbers, draw_held_out(store, share=0.1, seed=4))
+    assert (numbers == draw_validation(store, share=0.1, seed=3)).all()
+    assert not np.array_equal(numbers, draw_validation(store, share=0.1, seed=4))
     found = survey_with(store, numbers, seed=3)
     sample, validation = found.sample, found.split.validation
     assert (sample.features[validation] == whole.features[held]).all()
@@ -172,7 +172,7 @@ def test_nothing_is_held_out_where_nothing_is_asked_for(store):
 
 
 def test_a_node_of_many_links_brings_a_limited_number_of_neighbours(in_parts, monkeypatch):
-    monkeypatch.setattr("linkdist.distributed.survey.AROUND", 2)
+    monkeypatch.setattr("linkdist.distributed.survey.NODE_LINKS", 2)
     monkeypatch.setattr("linkdist.distributed.survey.LIMIT", 0)
     found = survey(in_parts, share=0.1, seed=0)
     assert len(found.sample.links) <= 2 * len(found.split.validation)
@@ -182,7 +182,7 @@ def test_a_node_of_many_links_brings_a_limited_number_of_neighbours(in_parts, mo
 def test_one_round_an_epoch_trains_exactly_as_a_graph_in_memory(store):
     found = survey(store, share=0.1, seed=0)
     stage = trained(store, found, Schedule.of(store, 2, whole=True))
-    (fed,) = Feed(store, found.held, CPU).read([whole_round(store.P)])
+    (fed,) = Loader(store, found.held, CPU).read([whole_round(store.P)])
     seen = fed.seen
     arrays = (seen.nodes[0].numpy(), seen.edges[0].numpy().astype(np.int64), seen.labels[0].numpy())
     view = View(fed.inputs.matrix.numpy(), *arrays, store.C)
@@ -346,14 +346,14 @@ def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
 
 @pytest.mark.parametrize("looks", [1, 4, 10, 40])
 def test_looks_of_an_epoch_are_bounded(in_parts, looks, monkeypatch):
-    monkeypatch.setattr(trainer, "LOOKS", looks)
+    monkeypatch.setattr(trainer, "EVALUATIONS", looks)
     found = survey(in_parts, share=0.1, seed=0)
     stage = trained(in_parts, found, Schedule.of(in_parts, 2, whole=False))
     assert len(stage.history.curve("features")) == 2 * min(looks, 10)
 
 
 def test_a_sample_has_a_bounded_number_of_links(in_parts, monkeypatch):
-    monkeypatch.setattr(survey_module, "NEAR", 300)
+    monkeypatch.setattr(survey_module, "MAX_LINKS", 300)
     monkeypatch.setattr(survey_module, "LIMIT", 0)
     found = survey(in_parts, share=0.1, seed=0)
     held = found.split.validation

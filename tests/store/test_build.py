@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import string
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +22,7 @@ from linkdist.progress import Callback
 from linkdist.store import build as build_module
 from linkdist.store import partition, resolve_links
 from linkdist.store.build import build
-from linkdist.store.hashing import hash64
+from linkdist.store.keys import hash64
 from linkdist.store.reader import Store
 from linkdist.tables.links import read_links
 from linkdist.tables.nodes import read_nodes
@@ -104,6 +106,13 @@ def check_same(tables, out, dtype, parts, **options):
     return store
 
 
+def test_building_a_store_does_not_import_torch():
+    """Building needs NumPy and PyArrow alone; PyTorch takes seconds and memory to import."""
+    code = "import linkdist.store.build, linkdist.store.verify, sys; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 STRICT = st.sampled_from([False, False, False, True])
 
 
@@ -124,8 +133,8 @@ def test_a_store_is_the_in_memory_graph_in_another_order(graph, parts, csv, half
 
 @pytest.mark.parametrize("budget", [2400, 1 << 27], ids=["a batch at a time", "all at once"])
 def test_the_papers_are_the_same_however_they_come(papers, tmp_path, monkeypatch, budget):
-    monkeypatch.setattr(build_module, "LEAST", budget)
-    monkeypatch.setattr(build_module, "MOST", budget)
+    monkeypatch.setattr(build_module, "MIN_BUFFER", budget)
+    monkeypatch.setattr(build_module, "MAX_BUFFER", budget)
     monkeypatch.setattr(resolve_links, "CHUNK", 100)
     with small():
         store = check_same(papers_tables(papers), tmp_path / "store", "float16", 4)
@@ -152,7 +161,7 @@ def test_out_is_filled_in_place(papers, tmp_path):
     assert np.shares_memory(x, out)
     assert np.array_equal(x, store.features(0))
     assert (out[n:] == 7).all()
-    with pytest.raises(ValueError, match="out must be float16"):
+    with pytest.raises(ValueError, match="out must be a C-contiguous float16"):
         store.features(0, out.astype(np.float32))
 
 
@@ -232,7 +241,7 @@ def test_two_ids_of_one_hash_end_in_a_sentence(table, tmp_path, monkeypatch):
 
     monkeypatch.setattr(partition, "hash64", same_for_two)
     found = refused(table(), tmp_path, StoreError)
-    assert "the ids '3' and '11' have one hash of 64 bits" in found
+    assert "the ids '3' and '11' have the same 64-bit hash" in found
 
 
 def test_a_feature_too_large_for_float16_names_the_way_out(table, tmp_path):
@@ -243,14 +252,14 @@ def test_a_feature_too_large_for_float16_names_the_way_out(table, tmp_path):
     x = encoders.encode(pa.record_batch({"age": [0.0, 1.0]}))
     with pytest.raises(TableError) as found:
         partition.as_float16(x, tables.nodes, 8, encoders)
-    assert "row 9 lies 1e+06 deviations from the mean of column 'age'" in str(found.value)
+    assert "row 9 is 1e+06 standard deviations from the mean of column 'age'" in str(found.value)
     assert "Give --dtype float32" in str(found.value)
 
 
 def test_too_many_parts_are_refused_with_the_most_that_are_possible(papers, tmp_path):
     with pytest.raises(OptionError) as found:
         build(papers_tables(papers), tmp_path / "store", parts=12)
-    assert "12 parts are too fine for 4796 links: with more than 11 parts" in str(found.value)
+    assert "12 parts are too many for 4796 links: with more than 11 parts" in str(found.value)
     assert "Give --parts 11 or fewer." in str(found.value)
 
 
@@ -269,7 +278,7 @@ def test_an_empty_link_table_is_told_as_the_in_memory_way_tells_it(papers, tmp_p
 
 
 def test_too_little_memory_says_how_much_it_takes(papers, tmp_path):
-    with pytest.raises(OptionError, match="is too little for 1200 nodes") as found:
+    with pytest.raises(OptionError, match="is too small for 1200 nodes") as found:
         build(papers_tables(papers), tmp_path / "store", memory=10_000)
     enough = int(str(found.value).split("--memory ")[1].split()[0])
     assert build(papers_tables(papers), tmp_path / "store", memory=enough).P == 11
@@ -279,12 +288,12 @@ def test_an_existing_directory_stays_unless_it_is_a_store_and_may_go(papers, tmp
     out = tmp_path / "store"
     build_papers(papers, out)
     before = tree(out)
-    with pytest.raises(OptionError, match=r"is a store already.*--overwrite"):
+    with pytest.raises(OptionError, match=r"is already a store.*--overwrite"):
         build_papers(papers, out)
     assert build_papers(papers, out, parts=2, overwrite=True).P == 2
     assert tree(out) != before
     (out / "notes.md").write_text("mine")
-    with pytest.raises(OptionError, match=r"holds notes\.md; only an empty directory or a store"):
+    with pytest.raises(OptionError, match=r"contains notes\.md; only an empty directory or a"):
         build_papers(papers, out, overwrite=True)
     (tmp_path / "other.building").mkdir()
     (tmp_path / "other.building" / "notes.md").write_text("mine")

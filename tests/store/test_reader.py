@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linkdist.errors import OptionError, StoreError
-from linkdist.store import manifest as module
-from linkdist.store.hashing import hash64, part_of
-from linkdist.store.manifest import MANIFEST, VERSION, Manifest, buckets
+from linkdist.store import format as module
+from linkdist.store.format import MANIFEST, VERSION, Manifest, buckets
+from linkdist.store.keys import hash64, part_of
 from linkdist.store.plan import (
-    LINK,
+    LINK_BYTES,
     check_parts,
     format_memory,
     largest_parts,
@@ -108,12 +108,12 @@ def test_a_store_can_be_moved(store, tmp_path):
 
 
 def test_buckets_are_asked_for_in_order(built):
-    with pytest.raises(StoreError, match="buckets a <= b < 3; asked for 2 and 1"):
+    with pytest.raises(StoreError, match="bucket has parts a <= b < 3; found 2 and 1"):
         Store.open(built).links(2, 1)
 
 
 def test_a_store_of_tables_has_no_truth(built, made):
-    with pytest.raises(StoreError, match="it has labels, no truth"):
+    with pytest.raises(StoreError, match="it has labels but no truth"):
         Store.open(built).truth(0)
     assert Store.open(made).encoders is None
     assert Store.open(made).about == {}
@@ -134,31 +134,57 @@ def refused(directory):
 
 def test_what_is_no_store_is_told(tmp_path):
     assert "there is no directory" in refused(tmp_path / "nowhere")
-    assert "has no manifest.json, so it is no store" in refused(tmp_path)
+    assert "has no manifest.json, so it is not a store" in refused(tmp_path)
     (tmp_path / "file").touch()
     assert "there is no directory" in refused(tmp_path / "file")
 
 
-def test_a_half_built_store_is_told(store):
+def test_an_unfinished_store_is_reported(store):
     (store / MANIFEST).rename(store / "journal.json")
-    assert "is half-built: it has no manifest.json yet. Give the command" in refused(store)
+    assert "is unfinished: it has no manifest.json yet. Run the command" in refused(store)
 
 
 def test_a_newer_store_asks_for_a_newer_program(store):
     rewrite(store, version=VERSION + 1, program="9.9")
     text = refused(store)
-    assert "a store of version 2, written by linkdist 9.9" in text
+    assert "a store of version 3, written by linkdist 9.9" in text
     assert "pip install --upgrade linkdist" in text
 
 
 def test_an_older_store_is_to_be_built_again(store):
     rewrite(store, version=VERSION - 1, program="0.1")
     text = refused(store)
-    assert "a store of version 0, written by linkdist 0.1" in text
-    assert text.endswith("which reads version 1. Build it again.")
+    assert "a store of version 1, written by linkdist 0.1" in text
+    assert text.endswith("which reads version 2. Build it again.")
 
 
-def test_missing_and_cut_off_files_are_told_at_once(store):
+def test_all_invalid_fields_of_a_manifest_are_reported_at_once(store):
+    counts = json.loads((store / MANIFEST).read_text())["counts"]
+    rewrite(store, kind="int8", d=-1, loops=1.0, counts=[*counts[:-1], True], classes="abc")
+    text = refused(store)
+    assert f"{store / MANIFEST} was changed or is truncated (kind: Input should be" in text
+    for field in ("d: ", "loops: ", f"counts.{len(counts) - 1}: ", "classes: "):
+        assert f"; {field}" in text
+    assert text.endswith("Build it again, or copy it again from where it was built.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"counts": [1]}, "there are 1 counts for 3 parts"),
+        ({"labelled": []}, "labelled has 0 of 4 classes"),
+        ({"columns": None}, "a store must either be synthetic or have columns"),
+        ({"d": 3}, "features, not 3"),
+        ({"files": {}}, "the list of files does not match the numbers of parts and buckets"),
+        ({"files": {"a": [1, "x"]}}, "files.a.1: String should match pattern"),
+    ],
+)
+def test_fields_of_a_manifest_must_agree(store, fields, problem):
+    rewrite(store, **fields)
+    assert problem in refused(store)
+
+
+def test_missing_and_truncated_files_are_reported_at_once(store):
     (store / "parts/0001.labels.npy").unlink()
     os.truncate(store / "links/0000-0002.npy", 200)
     (store / "links/0001-0002.npy").unlink()
@@ -218,10 +244,10 @@ def test_a_file_is_compared_once(store, monkeypatch):
 def test_a_file_of_another_shape_is_refused(store):
     np.save(store / "parts/0000.labels.npy", np.zeros(3, np.int64))
     resign(store, "parts/0000.labels.npy", (store / "parts/0000.labels.npy").read_bytes())
-    with pytest.raises(StoreError, match="must hold int32 of shape"):
+    with pytest.raises(StoreError, match="must contain int32 of shape"):
         Store.open(store).labels(0)
     resign(store, "parts/0001.ids.arrow", b"no arrow")
-    with pytest.raises(StoreError, match="is broken"):
+    with pytest.raises(StoreError, match="cannot be read"):
         Store.open(store).ids(1)
 
 
@@ -246,12 +272,20 @@ def turned(array):
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("links/0000-0001.npy", set_at((-1, 0), 10**6), "must name rows 0..149 of part 0; 1 are"),
-        ("links/0000-0001.npy", backwards, "must hold links in order, each once"),
-        ("links/0001-0001.npy", turned, "must hold links with the smaller row first"),
-        ("parts/0001.labels.npy", set_at(3, 4), "must hold -1..3; 1 are outside"),
-        ("parts/0001.truth.npy", set_at(3, -1), "must hold 0..3; 1 are outside"),
-        ("parts/0000.features.npy", set_at((1, 1), np.nan), "must hold finite numbers; 1 are not"),
+        (
+            "links/0000-0001.npy",
+            set_at((-1, 0), 10**6),
+            "must contain rows 0..149 of part 0; 1 are",
+        ),
+        ("links/0000-0001.npy", backwards, "must contain sorted links without duplicates"),
+        ("links/0001-0001.npy", turned, "must contain links with the smaller row first"),
+        ("parts/0001.labels.npy", set_at(3, 4), "must contain -1..3; 1 are outside"),
+        ("parts/0001.truth.npy", set_at(3, -1), "must contain 0..3; 1 are outside"),
+        (
+            "parts/0000.features.npy",
+            set_at((1, 1), np.nan),
+            "must contain finite numbers; 1 are not",
+        ),
     ],
 )
 def test_content_that_is_no_graph_is_found(made, name, change, sentence):
@@ -262,7 +296,7 @@ def test_content_that_is_no_graph_is_found(made, name, change, sentence):
 
 def test_sparse_features_outside_are_found(store):
     with_array(store, "parts/0000.features.indices.npy", set_at(0, 10**6))
-    assert any("must hold features 0..4100" in problem for problem in check(store))
+    assert any("must contain features 0..4100" in problem for problem in check(store))
 
 
 def with_ids(store, part, change):
@@ -279,20 +313,20 @@ def with_ids(store, part, change):
 def test_ids_of_another_part_are_found(store):
     foreign = Store.open(store).ids(1)[0].as_py()
     with_ids(store, 0, set_at(0, foreign))
-    assert check(store) == ["parts/0000.ids.arrow holds 1 ids of other parts"]
+    assert check(store) == ["parts/0000.ids.arrow contains 1 ids of other parts"]
 
 
-def test_ids_that_stand_twice_are_found(store):
+def test_duplicate_ids_are_found(store):
     with_ids(store, 0, set_at(0, Store.open(store).ids(0)[5].as_py()))
-    assert check(store) == ["parts/0000.ids.arrow must hold ids that stand once"]
+    assert check(store) == ["parts/0000.ids.arrow contains duplicate or missing ids"]
 
 
 def test_counts_of_the_manifest_are_compared(made):
     labelled = json.loads((made / MANIFEST).read_text())["labelled"]
     rewrite(made, loops=7, labelled=[labelled[0] + 1, *labelled[1:]])
     loops, labels = check(made)
-    assert "the manifest counts 7 self-loops; there are " in loops
-    assert "the manifest's counts of labels are not those of the parts" in labels
+    assert "the manifest has 7 self-loops; there are " in loops
+    assert "the counts of labels in the manifest differ from those of the parts" in labels
 
 
 # manifests of garbage -----------------------------------------------------------------------------
@@ -328,7 +362,7 @@ def test_a_manifest_with_one_field_changed_is_refused_or_sound(built, tmp_path_f
     except StoreError:
         return
     assert len(found.sizes) == found.P
-    assert set(found.files) == set(module.expected_files(found.P, found.kind, found.made))
+    assert set(found.files) == set(module.expected_files(found.P, found.kind, found.synthetic))
 
 
 # hashes -------------------------------------------------------------------------------------------
@@ -393,11 +427,11 @@ def test_plain_bytes_are_bytes(size):
 def test_parts_are_the_fewest_that_fit(nodes, width, links, memory):
     def takes(P):
         parts = min(3, P) * nodes * width / P
-        return parts + LINK * (links if P == 1 else 2 * links / P**2 * 2)
+        return parts + LINK_BYTES * (links if P == 1 else 2 * links / P**2 * 2)
 
     most = largest_parts(links)
     if takes(most) > memory / 2:
-        with pytest.raises(OptionError, match="is too little") as found:
+        with pytest.raises(OptionError, match="is too small") as found:
             parts_for(nodes, width, links, memory)
         least = int(str(found.value).rsplit("--memory ")[1].split()[0])
         assert parts_for(nodes, width, links, least) <= most

@@ -7,7 +7,7 @@ import pytest
 
 from linkdist.errors import OptionError
 from linkdist.store.reader import Store
-from linkdist.store.synthetic import TOLD, Planted, _means, synth
+from linkdist.store.synthetic import ACCURACY, Planted, _means, synth
 from tests.stores import as_arrays, small, tree
 
 PLANTED = Planted(20_000, 100_000, features=32, classes=8, labelled=0.1, homophily=0.7, seed=3)
@@ -72,7 +72,7 @@ def test_features_tell_a_class_as_often_as_planned(arrays):
     x, _, _, truth = arrays
     means = _means(PLANTED)
     guess = (x.astype(np.float32) @ means.T).argmax(axis=1)  # means are equally far from 0
-    assert abs((guess == truth).mean() - TOLD) < 0.06, "means are not quite at right angles"
+    assert abs((guess == truth).mean() - ACCURACY) < 0.06, "means are not quite at right angles"
     noise = x.astype(np.float32) - means[truth]
     assert abs(noise.std() - 1) < 0.01
     assert abs(noise.mean()) < 0.01

@@ -139,7 +139,7 @@ def check(directory: StoreDir) -> None:
 
 def _rows(found: Store) -> list[tuple[str, Any]]:
     from linkdist.artifacts.manifest import some
-    from linkdist.store.manifest import bucket_file, buckets
+    from linkdist.store.format import bucket_file, buckets
     from linkdist.store.plan import format_memory, training_memory
 
     manifest, P = found.manifest, found.P

@@ -17,7 +17,7 @@ from linkdist.errors import OptionError
 from linkdist.model import Model
 from linkdist.pipeline import Options, Trained, train
 from linkdist.progress import Callback
-from linkdist.store.manifest import MANIFEST
+from linkdist.store.format import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import Keeper, checkpoint_beside

@@ -1,9 +1,9 @@
-"""Who trains: one process, or several that each take a batch of every step.
+"""The processes that train: one, or several that each compute a share of every batch.
 
-Workers go through the rounds side by side: with W of them, worker w takes rounds w, w + W, w + 2 W
-and so on, each with parts and links of its own. Their gradients are averaged after every batch by
-PyTorch's DistributedDataParallel, so that all have the same weights at any time. A round has as
-many steps as the longest one beside it needs.
+Workers train rounds in parallel: of W workers, worker w trains the rounds w, w + W, w + 2 W and so
+on, each with its own parts and links. DistributedDataParallel of PyTorch averages their gradients
+after every batch, so all workers have the same weights at any time. A round has as many steps as
+the longest of those that are trained at the same time.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from linkdist.distributed.schedule import Round
 from linkdist.nn.network import ForkedMLP
 
 
-class Alone:
-    """One process.
+class SingleProcess:
+    """Training by this process alone.
 
     Attributes
     ----------
     rank, size : int
-        Which of how many workers this is.
+        The number of this worker, and the number of workers.
     """
 
     rank, size = 0, 1
 
-    def shared(self, network: ForkedMLP) -> ForkedMLP:
-        """The network whose gradients are those of all."""
+    def wrap(self, network: ForkedMLP) -> ForkedMLP:
+        """The network with gradients averaged over all workers."""
         return network
 
-    def most(self, steps: int) -> int:
-        """The most steps that any worker has."""
+    def max_steps(self, steps: int) -> int:
+        """The largest number of steps of any worker."""
         return steps
 
     def own(self, rounds: Sequence[Round], done: int) -> tuple[list[Round], int]:
-        """The rounds of this worker, and how many of them are behind it once `done` are done.
+        """The rounds of this worker, and how many of them are finished if `done` of all are.
 
-        All workers have as many; at the very end a round may come twice. It does not matter where
-        a training was interrupted, nor how many workers there were before.
+        All workers have the same number; the last round may be repeated for that. The point at
+        which a training was interrupted and the number of workers before it do not matter.
 
         Examples
         --------
         >>> from linkdist.distributed.schedule import rounds_of
-        >>> own, behind = Alone().own(rounds_of(3, 0), done=2)
-        >>> len(own), behind
+        >>> own, finished = SingleProcess().own(rounds_of(3, 0), done=2)
+        >>> len(own), finished
         (6, 2)
         """
         ahead = rounds[done % self.size :]
@@ -57,24 +57,24 @@ class Alone:
         return [ahead[min(place, len(ahead) - 1)] for place in places], done // self.size
 
 
-class Crew(Alone):
-    """One of several processes of a group that PyTorch's distributed package knows."""
+class ProcessGroup(SingleProcess):
+    """Training by all processes of PyTorch's default process group."""
 
     def __init__(self) -> None:
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
 
-    def shared(self, network: ForkedMLP) -> ForkedMLP:
-        """The network whose gradients are those of all."""
-        return cast(ForkedMLP, _Shared(network))
+    def wrap(self, network: ForkedMLP) -> ForkedMLP:
+        """The network with gradients averaged over all workers."""
+        return cast(ForkedMLP, _Averaged(network))
 
-    def most(self, steps: int) -> int:
-        """The most steps that any worker has."""
+    def max_steps(self, steps: int) -> int:
+        """The largest number of steps of any worker."""
         found = torch.tensor(steps)
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
         return int(found)
 
 
-class _Shared(DistributedDataParallel):
+class _Averaged(DistributedDataParallel):
     """A network whose backward pass averages its gradients over all workers."""
 
     def __init__(self, network: ForkedMLP) -> None:

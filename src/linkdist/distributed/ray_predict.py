@@ -1,13 +1,13 @@
-"""A directory of Parquet files, predicted file by file: here, or by Ray's workers.
+"""Predict a directory of Parquet files, file by file: in this process, or by Ray workers.
 
-A row's prediction needs that row alone, so workers are given whole files and share nothing. A file
-is read batch by batch and its predictions are written under its own name: a worker holds the model
-and a batch, however long the files are.
+The prediction of a row needs that row alone, so workers get whole files and share nothing. A file
+is read in batches and its predictions are written under its own name: a worker holds the model and
+one batch, however large the files are.
 
-Finished files wait in a hidden directory beside the target, which takes the target's name when all
-are there. A run that was killed, or that found a file it could not use, leaves them, and the next
-one goes on: a finished file bears the time of the one it was made from, and the hidden directory's
-name is made from the model.
+Finished files are collected in a hidden directory next to the target, which is renamed when all are
+there. A run that was killed, or that found an invalid file, leaves them there, and the next run
+continues: a finished file has the modification time of its source, and the name of the hidden
+directory is a digest of the model.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Piece(NamedTuple):
     nodes : str
         Its path.
     part : str
-        Where its predictions go.
+        The file of its predictions.
     rows : int
-        How many it has.
+        Its number of rows.
     time : int
-        When it was last changed, in nanoseconds.
+        Its modification time, in nanoseconds.
     """
 
     nodes: str
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether its predictions are there, made from the file as it is now."""
+        """Whether its predictions exist, and the file did not change since."""
         part = Path(self.part)
         return part.exists() and part.stat().st_mtime_ns == self.time
 
@@ -84,29 +84,30 @@ def predict_directory(
     model : Path
         The model directory.
     dataset : Path
-        Holds Parquet files with the model's columns and nothing else; names that begin with a dot
-        or an underscore are passed over.
+        A directory of Parquet files with the columns of the model; names that begin with a dot or
+        an underscore are ignored, other files are errors.
     out : Path
-        The directory to write: a file of predictions for each that has rows, of the same name.
+        The directory to write: for each file with rows, a file of predictions of the same name.
     workers : int, optional
-        Processes of Ray that share the files, one core each; by default this process does all.
+        Number of Ray processes that share the files, with one core each; by default this process
+        predicts all files.
     address : str, optional
-        Of the Ray cluster, every machine of which must see model, dataset and out under these
-        paths; by default Ray starts here.
+        Address of a Ray cluster, all machines of which can read model, dataset and out under these
+        paths; by default Ray starts on this machine.
     device : {'auto', 'cpu', 'cuda'}
-        Where this process computes; workers compute on the CPU.
+        The device of this process; workers compute on the CPU.
     callback : Callback, optional
         Receives progress and messages.
 
     Returns
     -------
     int
-        How many nodes were predicted.
+        Number of nodes that were predicted.
 
     Raises
     ------
     TableError
-        With the problems of all files. The predictions of the others are kept for the next run.
+        With the problems of all files. The predictions of valid files are kept for the next run.
 
     Examples
     --------
@@ -144,24 +145,24 @@ def predict_directory(
     callback.stage("predicting")
     missing = [piece for piece in pieces if not piece.is_done]
     total = sum(piece.rows for piece in pieces)
-    bar = _Rest(callback, total, total - sum(piece.rows for piece in missing))
+    bar = _Total(callback, total, total - sum(piece.rows for piece in missing))
     try:
         if workers is None or not missing:
             problems = _one_by_one(saved, missing, device, bar)
         else:
-            most = min(workers, len(missing))  # Ray warns of workers that nothing is left for
+            most = min(workers, len(missing))  # Ray warns about workers without work
             problems = _by_workers(model.resolve(), digest, missing, most, address, bar)
         _check(problems)
         _check(_lost(pieces))
         _finish(aside, out)
     finally:
-        with suppress(OSError):  # renamed by now, or it keeps what is done
+        with suppress(OSError):  # already renamed, or not empty
             aside.rmdir()
     return total
 
 
-class _Rest(Callback):
-    """Rows of the files at hand, told as rows of all files."""
+class _Total(Callback):
+    """Reports the rows of one file as progress on all files."""
 
     def __init__(self, callback: Callback, total: int, done: int) -> None:
         self._callback, self._total, self._before = callback, total, done
@@ -170,12 +171,12 @@ class _Rest(Callback):
         self._callback.progress(self._before + done, self._total)
 
     def advance(self, rows: int) -> None:
-        """A file is done."""
+        """A file is finished."""
         self._before += rows
         self.progress(0, 0)
 
 
-def _one_by_one(saved: Saved, pieces: Sequence[Piece], device: str, bar: _Rest) -> list[str]:
+def _one_by_one(saved: Saved, pieces: Sequence[Piece], device: str, bar: _Total) -> list[str]:
     problems = []
     for piece in pieces:
         problems.append(_predict(saved, piece, device, bar))
@@ -189,7 +190,7 @@ def _by_workers(
     pieces: Sequence[Piece],
     workers: int,
     address: str | None,
-    bar: _Rest,
+    bar: _Total,
 ) -> list[str]:
     problems = []
     with joined(workers, address) as ray:
@@ -205,14 +206,14 @@ def _by_workers(
 
 
 def _work(row: dict[str, Any], model: str, digest: str) -> dict[str, Any]:
-    """A piece as Ray Data has it, in a worker; what is wrong with it."""
+    """Predict a file, given as a row of Ray Data, in a worker."""
     problem = _predict(_loaded(model, digest), Piece(**row), "cpu", Callback())
     return {"rows": row["rows"], "problem": problem}
 
 
 @functools.cache
 def _loaded(model: str, digest: str) -> Saved:
-    """A worker's model, for all files that it will be given."""
+    """The model, which a worker loads once for all its files."""
     # Ray starts as many workers as there are cores.
     torch.set_num_threads(1)
     pa.set_cpu_count(1)
@@ -223,7 +224,7 @@ def _loaded(model: str, digest: str) -> Saved:
 
 
 def _predict(saved: Saved, piece: Piece, device: str, callback: Callback) -> str:
-    """Write a file's predictions; what is wrong with it, or ''."""
+    """Write the predictions of a file; returns its problem, or an empty text."""
     try:
         predict_table(saved, Path(piece.nodes), Path(piece.part), device=device, callback=callback)
         os.utime(piece.part, ns=(piece.time, piece.time))
@@ -233,22 +234,22 @@ def _predict(saved: Saved, piece: Piece, device: str, callback: Callback) -> str
 
 
 def _check_target(dataset: Path, out: Path) -> None:
-    """Refuse a target in which anything would be lost or mixed up."""
+    """Raise an error if the target is a file, is not empty or overlaps the data."""
     if out.suffix.lower() in SUFFIXES:
         rule = "the predictions of a directory are a directory"
-        raise OptionError(f"{rule}; {out.name!r} would be a file. Name it without {out.suffix}.")
+        raise OptionError(f"{rule}; {out.name!r} is the name of a file. Leave out {out.suffix}.")
     if out == dataset or dataset in out.parents or out in dataset.parents:
-        raise OptionError(f"{out} must lie apart from the data in {dataset}. Name another.")
+        raise OptionError(f"{out} must be outside of the data in {dataset}. Choose another.")
     try:
         there = out.is_dir() and any(out.iterdir())
     except OSError as error:
-        raise OptionError(f"{out} cannot be read: {error.strerror}. Name another.") from error
+        raise OptionError(f"{out} cannot be read: {error.strerror}. Choose another.") from error
     if there or (out.exists() and not out.is_dir()):
-        raise OptionError(f"{out} is there already. Name another directory, or remove this one.")
+        raise OptionError(f"{out} exists already. Choose another directory, or remove this one.")
 
 
 def _digest(saved: Saved) -> str:
-    """32 hexadecimal digits that two models do not share."""
+    """A digest of the model, 32 hexadecimal digits."""
     _, encoders = table_columns(saved)
     digest = hashlib.sha256(json.dumps([saved.model.classes, encoders.state()]).encode())
     for tensor in saved.model.network.state_dict().values():
@@ -257,7 +258,7 @@ def _digest(saved: Saved) -> str:
 
 
 def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
-    """The files that have rows, after a look at the columns of all."""
+    """The files that have rows, after checking the columns of all files."""
     column, encoders = table_columns(saved)
     pieces, types, found = [], dict[pa.DataType, str](), []
     for path in _files(dataset):
@@ -274,40 +275,40 @@ def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
             pieces.append(Piece(str(path), str(aside / path.name), table.rows, time))
     if len(types) > 1:
         kinds = ", ".join(f"{kind} in {name}" for kind, name in types.items())
-        rule = f"column {column!r} must be of one type in all files"
-        found.append(f"{dataset}: {rule}; found {kinds}. Write them alike.")
+        rule = f"column {column!r} must have the same type in all files"
+        found.append(f"{dataset}: {rule}; found {kinds}. Convert them to one type.")
     _check(found)
     if not pieces:
-        raise TableError(f"{dataset}: its files have no rows.")
+        raise TableError(f"{dataset}: none of its files has rows.")
     for kind in types:
         prediction_schema(column, kind, saved.model.classes)
     return pieces
 
 
 def _files(dataset: Path) -> list[Path]:
-    """The Parquet files of a directory that holds nothing else."""
+    """The Parquet files of a directory that contains nothing else."""
     try:
         paths = sorted(path for path in dataset.iterdir() if path.name[0] not in "._")
     except OSError as error:
         raise TableError(f"{dataset} cannot be read: {error.strerror}.") from error
-    rule = f"a directory of tables holds Parquet files, named {' or '.join(PARQUET)}"
+    rule = f"a directory of tables must contain Parquet files only, named {' or '.join(PARQUET)}"
     other = [path.name for path in paths if path.suffix.lower() not in PARQUET or path.is_dir()]
     if other or not paths:
-        # Rows in a file that is passed over would be missed too late.
-        found = f"holds {some(other)}, too" if other else "holds none"
-        raise TableError(f"{dataset} {found}; {rule}. Name such a directory, or a single table.")
+        # The rows of a file that is skipped silently would be missed too late.
+        found = f"also contains {some(other)}" if other else "contains none"
+        raise TableError(f"{dataset} {found}; {rule}. Give such a directory, or a single table.")
     return paths
 
 
 def _prepare(out: Path, aside: Path, pieces: Sequence[Piece]) -> None:
-    """Make the hidden directory, or take from it what no longer fits."""
+    """Create the hidden directory, or remove outdated files from it."""
     wanted = {piece.part for piece in pieces}
     left = re.compile(re.escape(f".{out.name}.") + "[0-9a-f]{32}")
     try:
         aside.mkdir(parents=True, exist_ok=True)
         for path in out.parent.iterdir():
             if left.fullmatch(path.name) and path != aside:
-                shutil.rmtree(path, ignore_errors=True)  # another model's
+                shutil.rmtree(path, ignore_errors=True)  # of another model
         for path in aside.iterdir():
             if str(path) not in wanted:
                 path.unlink()
@@ -316,14 +317,14 @@ def _prepare(out: Path, aside: Path, pieces: Sequence[Piece]) -> None:
 
 
 def _lost(pieces: Sequence[Piece]) -> list[str]:
-    """Files whose predictions have another number of rows, of which nothing is kept."""
+    """Remove predictions with another number of rows than their file; a message for each."""
     found = []
     for piece in pieces:
         rows = open_table(piece.part).rows
         if rows != piece.rows:
             Path(piece.part).unlink()
-            rule = f"{piece.nodes} had {piece.rows} rows, and {rows} were predicted"
-            found.append(f"{rule}. It must not change meanwhile: run the command again.")
+            problem = f"{piece.nodes} had {piece.rows} rows, and {rows} were predicted"
+            found.append(f"{problem}: it changed meanwhile. Run the command again.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Ray, started on this machine or joined where it runs already."""
+"""Start Ray on this machine, or connect to a cluster."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 from linkdist.errors import DeviceError, OptionError
 
-STORE = 256 << 20
-"""Bytes that processes of one machine share: a model and names of files, no data."""
+OBJECT_STORE = 256 << 20
+"""Bytes of memory that the processes of a machine share, for a model and file names."""
 
-WAIT = 10
-"""Seconds that a cluster has to answer."""
+TIMEOUT = 10
+"""Seconds to wait for a connection to a cluster."""
 
 
 def need_ray() -> Any:  # noqa: ANN401
-    """The module `ray`, or a sentence that names the extra."""
+    """Import `ray`, or raise an error that names the extra to install."""
     try:
         import ray
         import ray.data
@@ -34,15 +34,15 @@ def need_ray() -> Any:  # noqa: ANN401
 
 @contextmanager
 def joined(workers: int, address: str | None = None) -> Iterator[Any]:
-    """Ray for the time of a `with`; what this process uses already is used on.
+    """Provide Ray inside a `with` block; an existing connection is used.
 
     Parameters
     ----------
     workers : int
-        Processes that will compute, one core each, where Ray is started here.
+        Number of processes, with one core each, if Ray starts on this machine.
     address : str, optional
-        Of a cluster; 'auto' is the one that runs on this machine. By default Ray starts here and
-        ends with the `with`.
+        Address of a cluster; 'auto' is the cluster of this machine. By default Ray starts on this
+        machine and stops at the end of the block.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
         yield ray
     except ray.exceptions.RayError as error:
         found = str(error).strip().splitlines()[-1].rstrip(".")
-        advice = "What is done is kept: run the same command again."
+        advice = "Finished work is kept: run the same command again."
         raise DeviceError(f"Ray gave up: {found}. {advice}") from error
     finally:
         if mine:
@@ -68,12 +68,12 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
 
 
 def _init(ray: Any, workers: int, address: str | None) -> None:  # noqa: ANN401
-    # Ray reports its use to its makers, unless told otherwise.
+    # By default Ray sends usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": STORE}
+    here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
         if address is not None:
-            _knock(address)
+            _check_address(address)
         ray.init(
             address or "local",
             log_to_driver=False,
@@ -82,13 +82,13 @@ def _init(ray: Any, workers: int, address: str | None) -> None:  # noqa: ANN401
         )
     except (OSError, ValueError, RuntimeError) as error:
         found = str(error).strip().splitlines()[0].split(". ")[0].rstrip(".")
-        where = f"at {address!r}" if address else "to be had here"
-        advice = "'ray start --head' starts one; without an address it starts by itself."
+        where = f"at {address!r}" if address else "on this machine"
+        advice = "Start one with 'ray start --head', or leave out the address."
         raise OptionError(f"there is no Ray {where}: {found}. {advice}") from error
 
 
-def _knock(address: str) -> None:
-    """Let a wrong address fail at once: Ray tries for minutes."""
+def _check_address(address: str) -> None:
+    """Fail at once for a wrong address; Ray would try for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit() and int(port) < 1 << 16:
-        socket.create_connection((host, int(port)), WAIT).close()
+        socket.create_connection((host, int(port)), TIMEOUT).close()

@@ -1,10 +1,10 @@
 """Training from a store by several workers, on this machine or on a cluster, under Ray.
 
-Ray Train starts the workers, one core or more each, and makes a process group of them; what they do
-is `distributed.trainer`, as a `Crew`. The first of them keeps the state in a place that all see,
-and tells a log how far they are. Where a worker or a machine is lost, Ray starts anew with the
-workers that it can get, and they go on from the last state: a position is a number of rounds,
-whoever trained them.
+Ray Train starts the workers, with one core or more each, as a process group; they train by
+`distributed.trainer` with a `ProcessGroup`. The first worker saves checkpoints in a place that all
+can read, and reports the progress to a log. When a worker or a machine is lost, Ray restarts with
+the workers that are available, and they continue from the last checkpoint: it counts the rounds
+that are done, whichever workers trained them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from linkdist.distributed.pipeline import (
     survey_store,
     trained,
 )
-from linkdist.distributed.process_group import Crew
+from linkdist.distributed.process_group import ProcessGroup
 from linkdist.distributed.ray_session import joined
 from linkdist.distributed.survey import Survey
 from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
@@ -48,12 +48,12 @@ from linkdist.training.loop import BATCH
 from linkdist.training.stages import Course
 
 FAILURES = 10
-"""How often workers may be lost before a training is given up."""
+"""How many times workers may be lost before training fails."""
 SHARE = 512
-"""Edges of a batch that each worker has at least: fewer are not worth the averaging."""
+"""The smallest number of edges of a batch per worker: averaging costs more than fewer save."""
 CPU = torch.device("cpu")
-TOLD = 0.5
-"""Seconds between two looks at how far the workers are."""
+POLL = 0.5
+"""Seconds between two queries of the progress of the workers."""
 
 
 def train_by_workers(
@@ -161,7 +161,7 @@ class WorkerSource:
 
 
 def _folder(target: Path) -> Path:
-    """Where Ray keeps its own notes on a training."""
+    """The folder in which Ray stores its own state of a training."""
     return target.parent / f".{target.name}.ray"
 
 
@@ -169,9 +169,9 @@ def _check_workers(store: Store, workers: int, options: Options) -> None:
     buckets = sum(1 for count in store.manifest.counts if count)
     if not 1 <= workers <= buckets:
         raise OptionError(
-            f"there must be 1 to {buckets} workers, since each takes buckets of its own and the "
-            f"store has {buckets} with links; found {workers}. Build it with more --parts, or give "
-            "fewer --workers."
+            f"there must be 1 to {buckets} workers, since each trains its own buckets and the "
+            f"store has {buckets} with links; found {workers}. Build it with more --parts, or "
+            "give fewer --workers."
         )
     if options.device not in ("auto", "cpu"):
         raise OptionError(f"workers train on the CPU; found --device {options.device}.")
@@ -205,18 +205,18 @@ def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None: 
     except ray.train.TrainingFailedError as error:
         found = str(error).strip().splitlines()[-1].rstrip(".")
         raise DeviceError(
-            f"the workers were lost more than {FAILURES} times, or could not begin: {found}. "
-            f"{target}.log has what happened; the same command with --resume goes on."
+            f"the workers were lost more than {FAILURES} times, or could not start: {found}. "
+            f"See {target}.log; the same command with --resume continues."
         ) from error
 
 
 def _work(config: dict[str, Any]) -> None:
-    """What each worker does, from its first line again after every loss."""
+    """The function of each worker; it is called again after every loss."""
     import ray
 
     log = config["log"]
     if ray.get(log.problem.remote()) is not None:
-        return  # to begin again would not help
+        return  # starting again would not help
     try:
         _train(config, log)
     except LinkDistError as error:
@@ -230,15 +230,15 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     started = time.perf_counter()
     torch.set_num_threads(config["threads"])
     options: Options = config["options"]
-    store, found, crew = Store.open(config["store"]), ray.get(config["found"]), Crew()
+    store, found, group = Store.open(config["store"]), ray.get(config["found"]), ProcessGroup()
     course = Course(config["checkpoint"], None)
     schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
     total = len(schedule.rounds)
-    where = f"worker {crew.rank + 1} of {crew.size}, process {os.getpid()} on {_host()}"
-    if not crew.rank:
-        ray.get(log.begin.remote(crew.size, course.done, total))
+    where = f"worker {group.rank + 1} of {group.size}, process {os.getpid()} on {_host()}"
+    if not group.rank:
+        ray.get(log.begin.remote(group.size, course.done, total))
         course.progress = log.progress.remote
-    log.tell.remote(where)
+    log.write.remote(where)
     stage = train_rounds(
         store,
         found,
@@ -247,15 +247,15 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
         course,
         method=options.method,
         device=CPU,
-        batch=options.hyperparameters.batch_size or max(BATCH, SHARE * crew.size),
+        batch=options.hyperparameters.batch_size or max(BATCH, SHARE * group.size),
         hyper=options.hyperparameters,
-        crew=crew,
+        group=group,
         saved=config["saved"],
     )
-    if not crew.rank:
+    if not group.rank:
         result = fit_of(store, stage, config["epochs"], started)
         ray.get(log.finish.remote(replace(result, inputs=None, neighbours=None)))
-        ray.get(log.tell.remote(f"all {total} rounds are trained"))
+        ray.get(log.write.remote(f"all {total} rounds are trained"))
 
 
 def _host() -> str:
@@ -263,7 +263,7 @@ def _host() -> str:
 
 
 def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
-    """The log, on the machine of the command: that one is there for as long as the training."""
+    """The log, on the machine of the command, which runs as long as the training."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -271,10 +271,10 @@ def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
 
 
 class Log:
-    """An actor that writes down what happens, and knows how far the workers are."""
+    """An actor that writes a log file, and knows the progress of the workers."""
 
     def __init__(self, path: str) -> None:
-        self.path, self.at, self.begun = path, (0, 0), False
+        self.path, self.at, self.started = path, (0, 0), False
         self.found: str | None = None
         self.fit: Fit | None = None
 
@@ -287,32 +287,32 @@ class Log:
         return self.fit
 
     def give_up(self, problem: str) -> None:
-        """Something is wrong that other workers would find as well."""
-        self.tell(problem)
+        """Record a problem that other workers would find as well."""
+        self.write(problem)
         self.found = problem
 
     def problem(self) -> str | None:
-        """What is wrong, if anything."""
+        """The problem, if there is one."""
         return self.found
 
     def begin(self, workers: int, done: int, total: int) -> None:
-        """Workers begin, for the first time or again."""
-        if self.begun:
-            self.tell(f"a worker or a machine was lost after round {self.at[0]}")
-        self.begun, self.at = True, (done, total)
-        self.tell(f"{workers} workers begin at round {done} of {total}")
+        """Record that workers start, for the first time or again."""
+        if self.started:
+            self.write(f"a worker or a machine was lost after round {self.at[0]}")
+        self.started, self.at = True, (done, total)
+        self.write(f"{workers} workers begin at round {done} of {total}")
 
-    def tell(self, what: str) -> None:
-        """Add a line."""
+    def write(self, what: str) -> None:
+        """Write a line."""
         with Path(self.path).open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {what}\n")
 
     def progress(self, done: int, total: int) -> None:
-        """Some rounds are done."""
+        """Record the number of finished rounds."""
         self.at = (done, total)
 
-    def how_far(self) -> tuple[int, int]:
-        """Rounds done, and in all."""
+    def finished_rounds(self) -> tuple[int, int]:
+        """The numbers of finished rounds and of all rounds."""
         return self.at
 
 
@@ -321,20 +321,20 @@ def _with_progress(ray: Any, log: Any, callback: Callback) -> Iterator[None]:  #
     """Report the progress of the workers to a callback while they train."""
     over = Event()
 
-    def look() -> None:
+    def poll() -> None:
         begun = False
-        while not over.wait(TOLD):
+        while not over.wait(POLL):
             try:
-                done, total = ray.get(log.how_far.remote())
+                done, total = ray.get(log.finished_rounds.remote())
             except ray.exceptions.RayError:
-                continue  # whoever trains will tell
+                continue  # the training reports the error
             if total and not begun:
                 callback.stage("training")
                 begun = True
             if total:
                 callback.progress(done, total)
 
-    thread = Thread(target=look, daemon=True)
+    thread = Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield

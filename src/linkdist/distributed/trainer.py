@@ -1,14 +1,14 @@
-"""Training from a store: the loop over links, a round at a time.
+"""Training from a store: the loop over links, one round at a time.
 
-`train_rounds` descends
+`train_rounds` is a nested loop:
 
-    epochs -> rounds, whose links and parts a `Feed` brings (see `schedule`, `loader`)
-           -> the steps of a round, by the loop that trains a graph in memory
+    epochs -> rounds, whose links and parts come from a `Loader` (see `schedule`, `loader`)
+           -> the steps of a round, by the loop that also trains a graph in memory
               (`training.loop.Loop`).
 
-A store that fits into memory has one round an epoch, and is trained exactly as a graph is. Random
-streams begin anew with every round, from the replica's seed and the round's number: a training that
-was killed goes on from the last round that was kept, to the same weights.
+A store that fits into memory has one round per epoch, and is trained exactly like a graph. The
+random streams of a round depend on the seed of the replica and the number of the round alone: an
+interrupted training continues from the last checkpoint, to the same weights.
 """
 
 from __future__ import annotations
@@ -19,55 +19,52 @@ from dataclasses import dataclass
 
 import torch
 
-from linkdist.distributed.loader import Feed
-from linkdist.distributed.process_group import Alone
+from linkdist.distributed.loader import Loader
+from linkdist.distributed.process_group import SingleProcess
 from linkdist.distributed.schedule import Round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.orders import STRIDDEN
-from linkdist.store.plan import EDGES, LINK, format_memory, training_memory
+from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.coefficients import coefficients
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH, Loop, Seen, loss_on_links, make_adam, manners
 from linkdist.training.stages import Course, Ground, Kept, Plain
 
-STEPS = 2000
-"""Steps that an epoch shall have at least where a GPU takes larger batches."""
-LARGE = 65_536
-"""Edges from which a batch keeps a GPU as busy as it can be (measured on an H200)."""
-LOOKS = 40
-"""Looks an epoch at most: where rounds are many and short, one after each would take longer."""
+MIN_STEPS = 2000
+"""The smallest number of steps of an epoch with larger batches on a GPU."""
+MAX_BATCH = 65_536
+"""Edges of a batch that are enough to use a GPU fully (measured on an H200)."""
+EVALUATIONS = 40
+"""The largest number of evaluations per epoch: after each of many short rounds is too often."""
 SAVED = 60.0
-"""Seconds after which the state is kept at a round's end, though the epoch is not over."""
-
-
-ALONE = Alone()
+"""Seconds after which a checkpoint is saved at the end of a round, before the epoch ends."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The rounds of a training, and how many of them are an epoch."""
+    """The rounds of a training, and the number of rounds per epoch."""
 
     rounds: Sequence[Round]
     epoch: int
 
     @classmethod
     def of(cls, store: Store, epochs: int, whole: bool, beside: bool = False) -> Schedule:
-        """So many epochs over a store.
+        """The schedule of some epochs over a store.
 
         Parameters
         ----------
         store : Store
             The graph.
         epochs : int
-            How many.
+            Number of epochs.
         whole : bool
             Whether all of it is in memory at once.
         beside : bool
-            Whether workers train rounds side by side. Links within a part are half as many as
-            those between two, so these rounds then come last, and nobody waits for a longer one.
+            Whether workers train rounds in parallel. The buckets within a part have half as many
+            links as the others, so their rounds then come last, and no worker waits for another.
         """
         if whole:
             return cls([whole_round(store.P)] * epochs, 1)
@@ -90,46 +87,46 @@ def train_rounds(
     device: torch.device,
     batch: int = BATCH,
     hyper: Hyperparameters | None = None,
-    crew: Alone = ALONE,
+    group: SingleProcess | None = None,
     stop: int | None = None,
     saved: float = SAVED,
 ) -> Kept:
-    """Train R replicas on a store's links.
+    """Train R replicas on the links of a store.
 
     Parameters
     ----------
     store : Store
         The graph.
     found : Survey
-        What is known of it.
+        The survey of the store.
     schedule : Schedule
         The rounds to train.
     seeds : sequence of int
-        One a replica.
+        Random seed of each replica.
     course : Course
-        Is told of every round, and knows where to go on.
+        Receives the progress, and has the checkpoint from which to continue.
     method : {'colinkdist', 'linkdist'}
-        With or without random node pairs to be pushed apart.
+        With or without random node pairs as negative examples.
     device : torch.device
-        Where to train.
+        The device to train on.
     batch : int, optional
-        How many edges a step takes, of all workers together.
+        Number of edges of a step, of all workers together.
     hyper : Hyperparameters, optional
         Size of the network, dropout and learning rate.
-    crew : Alone, optional
-        Who trains; the first worker's course is told and its stage is looked at.
+    group : SingleProcess, optional
+        The processes that train; the first one evaluates, and reports the progress.
     stop : int, optional
         The round before which to stop, for measurements.
     saved : float, optional
-        Seconds after which a round's end is kept.
+        Seconds after which a checkpoint is saved at the end of a round.
 
     Returns
     -------
     Kept
-        The stage, with the weights of each replica's best look in place; it is looked at after
-        every round, or `LOOKS` times an epoch.
+        The stage, with the weights of the best evaluation of each replica; there is an evaluation
+        after every round, or `EVALUATIONS` per epoch if these are fewer.
     """
-    R, hyper = len(seeds), hyper or Hyperparameters()
+    R, hyper, group = len(seeds), hyper or Hyperparameters(), group or SingleProcess()
     network = hyper.network(store.d, store.C, seeds, device)
     by = coefficients([found.tally] * R, device=device)
     inputs = make_inputs(found.sample.features, device)
@@ -137,28 +134,28 @@ def train_rounds(
     stage = Plain(ground, network, make_adam(network, hyper.rate(method)))
     course.resume(stage)
     total, kept_at = len(schedule.rounds), time.monotonic()
-    shared = crew.shared(network)
-    own, behind = crew.own(schedule.rounds[:stop], course.done)
-    ahead = Feed(store, found.held, device).read(own, behind)
+    shared = group.wrap(network)
+    own, finished = group.own(schedule.rounds[:stop], course.done)
+    ahead = Loader(store, found.held, device).read(own, finished)
     with manners(device):
-        for turn, fed in enumerate(ahead):
-            before = course.done + turn * crew.size
-            length = fed.seen.edges.shape[1]
-            seen = Seen(*(part.expand(R, *part.shape[1:]) for part in fed.seen))
-            loss = loss_on_links(shared, fed.inputs, seen, by, method)
+        for turn, data in enumerate(ahead):
+            before = course.done + turn * group.size
+            length = data.seen.edges.shape[1]
+            seen = Seen(*(part.expand(R, *part.shape[1:]) for part in data.seen))
+            loss = loss_on_links(shared, data.inputs, seen, by, method)
             loop = Loop(
-                shared, loss, [length] * R, seeds, batch // crew.size, adam=stage.adam,
-                steps=crew.most,
+                shared, loss, [length] * R, seeds, batch // group.size, adam=stage.adam,
+                steps=group.max_steps,
             )  # fmt: skip
-            for _ in loop.epoch(before + crew.rank):
+            for _ in loop.epoch(before + group.rank):
                 pass
-            del fed, seen, loss, loop  # before the next ones are put together
-            if crew.rank:
+            del data, seen, loss, loop  # before the data of the next round is assembled
+            if group.rank:
                 continue
-            done = min(before + crew.size, total)
+            done = min(before + group.size, total)
             ends = done // schedule.epoch > before // schedule.epoch
-            # Not at an epoch's end alone: its last rounds see the labels of few parts.
-            if done * LOOKS // schedule.epoch > before * LOOKS // schedule.epoch:
+            # Not only at the end of an epoch: its last rounds see the labels of few parts.
+            if done * EVALUATIONS // schedule.epoch > before * EVALUATIONS // schedule.epoch:
                 stage.look()
             keep = ends or time.monotonic() - kept_at >= saved
             state = {**stage.state(), **stage.history.state()} if keep else None
@@ -169,25 +166,25 @@ def train_rounds(
 
 
 def batch_for(store: Store, device: torch.device) -> int:
-    """Edges a step: the paper's number, or on a GPU as many as the graph has room for."""
+    """Number of edges of a step: that of the paper, or a larger one on a GPU."""
     if device.type == "cpu":
         return BATCH
     edges = 2 * store.m - store.loops
-    return max(BATCH, min(LARGE, edges // STEPS // BATCH * BATCH))
+    return max(BATCH, min(MAX_BATCH, edges // MIN_STEPS // BATCH * BATCH))
 
 
 def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
-    """Whether all of a store can be in a device's memory at once.
+    """Whether the whole store fits into the memory of a device.
 
-    As in `store.plan`, what is held takes half of the memory at most. On a GPU that is features and
-    edges alone where a stride goes through these; the other half is for putting them together.
+    As in `store.plan`, the data may take half of the memory. On a GPU it is features and edges
+    alone if batches are drawn with a stride; the other half is for assembling it.
     """
-    alone = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
-    return sum(store.part_bytes) + (EDGES if alone else LINK) * store.m <= memory / 2
+    strided = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
+    return sum(store.part_bytes) + (EDGE_BYTES if strided else LINK_BYTES) * store.m <= memory / 2
 
 
 def check_memory(store: Store, memory: int) -> None:
-    """Refuse a memory in which a store's parts have no room."""
+    """Raise an error if three parts and two buckets of a store do not fit into the memory."""
     needed = training_memory(store.part_bytes, store.manifest.counts)
     if needed > memory:
         raise OptionError(

@@ -1,51 +1,43 @@
-"""From two tables to a store, in memory that does not grow with the graph.
+"""Build a store from two tables, in memory that does not grow with the graph.
 
-    surveying    the node table is read, encoders learn, classes are found; parts are planned
-    nodes        it is read again, each node goes to its part
-    ids          each part's ids are put in order; none may stand twice
-    links        the link table is read, each link goes to its bucket
-    buckets      each bucket's ids become rows
+    surveying    read the node table, fit the encoders, find the classes, choose the number of parts
+    nodes        read it again and append each node to its part
+    ids          sort the ids of each part; duplicates are errors
+    links        read the link table and write each link to its bucket
+    buckets      replace the ids of each bucket by rows
 
-What comes out is what `read_nodes`, `read_links` and `with_own_loops` give for the same tables,
-in another order of nodes. After each piece of work the journal is told; what is killed goes on with
-the next piece. Surveying alone begins anew.
+The result is the graph that `read_nodes`, `read_links` and `with_own_loops` give for the same
+tables, with the nodes in another order. The journal records every finished piece of work; after a
+kill the build continues with the next piece. Only the survey starts over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, IntArray
+from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
-from linkdist.store.build_log import Journal, open_journal
-from linkdist.store.manifest import (
+from linkdist.store.format import (
     DENSE,
     VERSION,
     bucket_file,
     buckets,
     expected_files,
     part_file,
+    rows_in,
 )
-from linkdist.store.npy import rows_in
-from linkdist.store.partition import Layout, as_float16, part_sizes, sort_ids, write_nodes
-from linkdist.store.plan import (
-    COPIES,
-    HELD_PARTS,
-    MEMORY,
-    check_parts,
-    parse_memory,
-    parts_for,
-)
+from linkdist.store.journal import Journal, open_journal
+from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
+from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import RECORD, report_of, resolve, scatter
+from linkdist.store.resolve_links import RECORD, report_of, resolve, write_runs
 from linkdist.tables.encoders import Encoders, Text
 from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
@@ -54,14 +46,14 @@ from linkdist.tables.schema import Guess
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import Problems
 
-LEAST, MOST = 1 << 20, 1 << 27
-"""Bytes that are gathered before they are written: a sixteenth of the memory, within these."""
+MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
+"""Bytes that are collected before they are written: a sixteenth of the memory, within these."""
 
-ID = 32
-"""Bytes that an id is taken to have."""
+ID_BYTES = 32
+"""Assumed number of bytes of an id."""
 
-SORTED = 64 + 2 * ID
-"""Bytes that a node takes while its part's ids are put in order."""
+SORT_BYTES = 64 + 2 * ID_BYTES
+"""Bytes that a node needs while the ids of its part are sorted."""
 
 
 def build(
@@ -74,29 +66,29 @@ def build(
     overwrite: bool = False,
     callback: Callback | None = None,
 ) -> Store:
-    r"""Build a store from tables; killed and asked for the same again, it goes on where it was.
+    r"""Build a store from tables; after a kill, the same call continues where it stopped.
 
     Parameters
     ----------
     tables : Tables
         The data.
     out : Path
-        The store's directory.
+        The directory of the store.
     parts : int, optional
-        How many; by default as few as suit the memory.
+        Number of parts; by default the smallest number that fits the memory.
     memory : int, optional
-        Bytes that building and then training shall take at most; by default 2 GB.
+        Bytes that building, and later training, may use; by default 2 GB.
     dtype : {'float16', 'float32'}
-        Of dense features; sparse ones are float32.
+        Type of dense features; sparse features are float32.
     overwrite : bool
-        Whether a store that is there may be replaced.
+        Whether an existing store may be replaced.
     callback : Callback, optional
         Receives progress and messages.
 
     Raises
     ------
     TableError, OptionError, StoreError
-        With what is wrong and what to do.
+        With all problems, and what to do.
 
     Examples
     --------
@@ -114,205 +106,195 @@ def build(
     if memory < 1:
         raise OptionError(f"memory must be 1 byte or more; found {memory}.")
     if parts is not None:
-        check_parts(parts, links=1 << 62)  # their number alone; of links we know nothing yet
-    callback = callback or Callback()
-    budget = max(LEAST, min(MOST, memory // 16))
-    # Of memory only the number of parts depends: where that is given, any memory goes on.
-    planned = {"parts": parts, "memory": memory if parts is None else None}
-    asked = _asked(tables) | planned | {"dtype": dtype}
+        check_parts(parts, links=1 << 62)  # the number of links is not known yet
+    # The memory only determines the number of parts: if that is given, any memory may continue.
+    planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
+    request = _describe(tables) | planned
     ends = link_ends(tables.edges, tables.source, tables.target)
-    with open_journal(out, asked, overwrite) as journal:
-        survey, layout = _plan(journal, tables, ends, parts, memory, dtype, callback)
-        callback.columns(survey.guesses)
-        fields = journal.finishing
+    budget = max(MIN_BUFFER, min(MAX_BUFFER, memory // 16))
+    with open_journal(out, request, overwrite) as journal:
+        work = _Build(tables, ends, journal, callback or Callback(), budget)
+        survey, layout = work.plan(parts, memory, dtype)
+        work.callback.columns(survey.guesses)
+        fields = journal.state.get("finishing")
         if fields is None:
-            journal.needed = _needed(survey, journal.state["links"])
-            _write_nodes(journal, tables, survey, layout, budget, callback)
-            report = _write_links(journal, tables, ends, layout, budget, callback)
-            callback.links(report)
-            fields = _fields(journal, tables, survey, layout, report)
-        journal.finish(expected_files(layout.P, layout.kind, made=False), fields, callback)
+            work.write_nodes(survey, layout)
+            report = work.write_links(layout)
+            work.callback.links(report)
+            fields = work.fields(survey, layout, report)
+        names = expected_files(layout.P, layout.kind, synthetic=False)
+        journal.finish(names, fields, work.callback)
     return Store.open(out)
 
 
-def _asked(tables: Tables) -> dict[str, Any]:
-    """All that a store depends on: the tables as they are now, and what is asked of them."""
-    asked = asdict(tables) | {"version": VERSION, "program": version("linkdist")}
+def _describe(tables: Tables) -> dict[str, Any]:
+    """The tables in their present state: name, size and time of the files, and all options."""
+    fields = asdict(tables) | {"version": VERSION, "program": version("linkdist")}
     for name in ("nodes", "edges"):
-        path = Path(asked[name])
-        open_table(path)  # one that cannot be read is told of
+        path = Path(fields[name])
+        open_table(path)  # raises an error if it cannot be read
         status = path.stat()
-        asked[name] = [str(path.resolve()), status.st_size, status.st_mtime_ns]
-    return asked
+        fields[name] = [str(path.resolve()), status.st_size, status.st_mtime_ns]
+    return fields
 
 
-def _plan(
-    journal: Journal,
-    tables: Tables,
-    ends: tuple[str, str],
-    parts: int | None,
-    memory: int,
-    dtype: str,
-    callback: Callback,
-) -> tuple[Survey, Layout]:
-    """Survey the tables, or take from the journal what was found then."""
-    state = journal.state
-    if "survey" not in state:
-        callback.stage("surveying nodes")
+@dataclass(frozen=True)
+class _Build:
+    """The steps of a build; each continues where the journal says that it stopped."""
+
+    tables: Tables
+    ends: tuple[str, str]
+    journal: Journal
+    callback: Callback
+    budget: int
+
+    def plan(self, parts: int | None, memory: int, dtype: str) -> tuple[Survey, Layout]:
+        """Survey the tables and choose the layout, unless the journal has both."""
+        state = self.journal.state
+        if "survey" not in state:
+            self._survey(parts, memory, dtype)
+        found = state["survey"]
+        guesses = {name: Guess(*guess) for name, guess in found["guesses"].items()}
+        encoders = Encoders.from_state(found["encoders"])
+        survey = Survey(found["rows"], tuple(found["classes"]), encoders, guesses)
+        self.journal.needed = _needed(survey, state["links"])
+        return survey, Layout(*state["layout"])
+
+    def _survey(self, parts: int | None, memory: int, dtype: str) -> None:
+        tables, progress = self.tables, self.callback.progress
+        self.callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, callback.progress
+            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress
         )
-        callback.stage("counting links")
-        links = _count_rows(tables.edges, callback)
+        self.callback.stage("counting links")
+        links = _count_rows(tables.edges, progress)
         if not links:
-            check_links(tables.edges, ends, LinkReport(total=0, kept=0))
-        sparse = any(column.is_sparse for column in survey.encoders.columns)
-        kind = "csr" if sparse else dtype
+            check_links(tables.edges, self.ends, LinkReport(total=0, kept=0))
+        kind = "csr" if _is_sparse(survey) else dtype
         if parts is None:
-            # Building holds one part where training holds several.
-            held = max(COPIES[kind] * _node_bytes(survey, kind), SORTED / HELD_PARTS)
+            # Building holds one part at a time, training holds several.
+            held = max(COPIES[kind] * _node_bytes(survey, kind), SORT_BYTES / HELD_PARTS)
             parts = parts_for(survey.rows, held, links, memory)
         check_parts(parts, links)
-        journal.needed = _needed(survey, links)
+        self.journal.needed = _needed(survey, links)
         found = {
             "rows": survey.rows,
             "classes": survey.classes,
             "encoders": survey.encoders.state(),
             "guesses": {name: [found.kind, found.why] for name, found in survey.guesses.items()},
         }
-        journal.note(survey=found, links=links, layout=[parts, survey.encoders.d, kind])
-    found = state["survey"]
-    guesses = {name: Guess(*guess) for name, guess in found["guesses"].items()}
-    encoders = Encoders.from_state(found["encoders"])
-    survey = Survey(found["rows"], tuple(found["classes"]), encoders, guesses)
-    return survey, Layout(*state["layout"])
+        self.journal.commit(survey=found, links=links, layout=[parts, survey.encoders.d, kind])
+
+    def write_nodes(self, survey: Survey, layout: Layout) -> None:
+        """Write the parts."""
+        tables, journal, state = self.tables, self.journal, self.journal.state
+        if state.get("sorted", -1) < 0:
+            self.callback.stage("writing nodes")
+            batches = self._batches(survey, layout, state.get("rows", 0))
+            write_nodes(journal, batches, layout, self.budget, self._progress(survey.rows))
+            if state["rows"] != survey.rows:
+                raise TableError(
+                    f"{tables.nodes} had {survey.rows} rows and then {state['rows']}: it changed "
+                    "while it was read. Start again when no other program writes to it."
+                )
+        self.callback.stage("sorting ids")
+        sort_ids(journal, layout, self._progress(layout.P))
+        if state["duplicate_ids"]:
+            problems = Problems()
+            rows, values = zip(*state["first_duplicate_ids"], strict=True)
+            problems.rows(stand_once(tables.id), rows, values, state["duplicate_ids"])
+            problems.check(str(tables.nodes))
+
+    def _batches(self, survey: Survey, layout: Layout, skip: int) -> Iterator[Batch]:
+        """Batches of nodes, with features as they are stored."""
+        tables, row = self.tables, skip + 1
+        x: Any
+        for ids, y, x in encoded_nodes(tables.nodes, tables.id, tables.label, survey, skip, BATCH):
+            if layout.kind == "csr":
+                x.sum_duplicates()
+            elif layout.kind == "float16":
+                x = as_float16(x, tables.nodes, row, survey.encoders)
+            yield ids, y, x
+            row += len(ids)
+
+    def write_links(self, layout: Layout) -> LinkReport:
+        """Write the buckets."""
+        tables, journal, P = self.tables, self.journal, layout.P
+        self.callback.stage("reading links")
+        batches = link_batches(tables.edges, self.ends, min(LINKS, self.budget // RECORD))
+        write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
+        self.callback.stage("resolving links")
+        progress = self._progress(P * (P + 1) // 2)
+        resolve(journal, P, part_sizes(journal, P), tables.strict, progress)
+        return report_of(journal, tables.edges, self.ends, P, tables.strict)
+
+    def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
+        """The fields of the manifest, except the files."""
+        folder, state, tables = self.journal.folder, self.journal.state, self.tables
+        links = (rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(layout.P))
+        encoders = survey.encoders.state()
+        return {
+            "kind": layout.kind,
+            "d": layout.d,
+            "classes": survey.classes,
+            "labelled": count_labels(folder, layout.P, len(survey.classes)),
+            "sizes": part_sizes(self.journal, layout.P),
+            "counts": tuple(links),
+            "loops": state["loops"] + state["isolated"],
+            "synthetic": False,
+            "columns": {"id": tables.id, "label": tables.label, "encoders": encoders},
+            "source": {
+                "nodes": Path(tables.nodes).name,
+                "edges": Path(tables.edges).name,
+                "links": str(report),
+                "isolated": state["isolated"],
+            },
+        }
+
+    def _progress(self, total: int) -> Callable[[int], None]:
+        return lambda done: self.callback.progress(done, total)
 
 
-def _count_rows(path: Path, callback: Callback) -> int:
+def count_labels(folder: Path, P: int, C: int) -> list[int]:
+    """The number of known labels of each class, from the files of the parts."""
+    counts = np.zeros(C, dtype=np.int64)
+    for part in range(P):
+        y = np.load(folder / part_file(part, "labels.npy"))
+        counts += np.bincount(y[y != UNKNOWN], minlength=C)
+    numbers: list[int] = counts.tolist()
+    return numbers
+
+
+def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:
     table = open_table(path)
     if table.rows is not None:
         return table.rows
     rows = 0
     for batch in table.batches(table.schema.names[:1], LINKS):
         rows += batch.num_rows
-        callback.progress(rows, 0)
+        progress(rows, 0)
     return rows
 
 
+def _is_sparse(survey: Survey) -> bool:
+    return any(column.is_sparse for column in survey.encoders.columns)
+
+
 def _node_bytes(survey: Survey, kind: str) -> float:
-    """Bytes of an average node's features and label in a part that is held."""
+    """Bytes of the features and the label of an average node in memory."""
     if kind != "csr":
         return survey.encoders.d * np.dtype(kind).itemsize + 4
-    entries = sum(_entries(column) for column in survey.encoders.columns)
-    return 8 * entries + 8 + 4
+    return 8 * sum(_entries(column) for column in survey.encoders.columns) + 8 + 4
 
 
 def _entries(column: Any) -> float:  # noqa: ANN401
-    """How many features of a column an average node has, at most."""
+    """The largest number of non-zero features that a column gives an average node."""
     if isinstance(column, Text):
         return float(column.frequencies.sum()) / max(column.rows, 1)
     return 1 if column.is_sparse else column.width
 
 
 def _needed(survey: Survey, links: int) -> float:
-    """Bytes that the store takes while it is built, about."""
-    kind = "csr" if any(column.is_sparse for column in survey.encoders.columns) else "float32"
-    return survey.rows * (_node_bytes(survey, kind) + 2 * ID + 24) + links * (RECORD + 8)
-
-
-def _write_nodes(
-    journal: Journal,
-    tables: Tables,
-    survey: Survey,
-    layout: Layout,
-    budget: int,
-    callback: Callback,
-) -> None:
-    if journal.state.get("sorted", -1) < 0:
-        callback.stage("writing nodes")
-        batches = _stored(tables, survey, layout, journal.state.get("rows", 0))
-        write_nodes(journal, batches, layout, budget, _teller(callback, survey.rows))
-        if journal.state["rows"] != survey.rows:
-            raise TableError(
-                f"{tables.nodes} had {survey.rows} rows and then {journal.state['rows']}: it "
-                "changed while it was read. Begin again when nothing writes to it."
-            )
-    callback.stage("sorting ids")
-    sort_ids(journal, layout, _teller(callback, layout.P))
-    if journal.state["twice"]:
-        problems, first = Problems(), journal.state["twice_first"]
-        rows, values = [row for row, _ in first], [value for _, value in first]
-        problems.rows(stand_once(tables.id), rows, values, journal.state["twice"])
-        problems.check(str(tables.nodes))
-
-
-def _write_links(
-    journal: Journal,
-    tables: Tables,
-    ends: tuple[str, str],
-    layout: Layout,
-    budget: int,
-    callback: Callback,
-) -> LinkReport:
-    callback.stage("reading links")
-    batches = link_batches(tables.edges, ends, min(LINKS, budget // RECORD))
-    scatter(journal, batches, layout.P, budget, _teller(callback, journal.state["links"]))
-    callback.stage("resolving links")
-    tell = _teller(callback, layout.P * (layout.P + 1) // 2)
-    resolve(journal, layout.P, part_sizes(journal, layout.P), tables.strict, tell)
-    return report_of(journal, tables.edges, ends, layout.P, tables.strict)
-
-
-def _stored(
-    tables: Tables, survey: Survey, layout: Layout, skip: int
-) -> Iterator[tuple[pa.Array, IntArray, FeatureMatrix]]:
-    """Batches of nodes, features in the form that is stored."""
-    row = skip + 1
-    x: Any
-    for ids, y, x in encoded_nodes(tables.nodes, tables.id, tables.label, survey, skip, BATCH):
-        if layout.kind == "csr":
-            x.sum_duplicates()
-        elif layout.kind == "float16":
-            x = as_float16(x, tables.nodes, row, survey.encoders)
-        yield ids, y, x
-        row += len(ids)
-
-
-def _fields(
-    journal: Journal,
-    tables: Tables,
-    survey: Survey,
-    layout: Layout,
-    report: LinkReport,
-) -> dict[str, Any]:
-    """What the manifest says, but for the files."""
-    labelled = np.zeros(len(survey.classes), dtype=np.int64)
-    for part in range(layout.P):
-        y = np.load(journal.folder / part_file(part, "labels.npy"))
-        labelled += np.bincount(y[y != UNKNOWN], minlength=len(labelled))
-    pairs = buckets(layout.P)
-    return {
-        "kind": layout.kind,
-        "d": layout.d,
-        "classes": survey.classes,
-        "labelled": tuple(labelled.tolist()),
-        "sizes": tuple(part_sizes(journal, layout.P)),
-        "counts": tuple(rows_in(journal.folder / bucket_file(a, b), 8) for a, b in pairs),
-        "loops": journal.state["loops"] + journal.state["alone"],
-        "made": False,
-        "columns": {
-            "id": tables.id,
-            "label": tables.label,
-            "encoders": survey.encoders.state(),
-        },
-        "source": {
-            "nodes": Path(tables.nodes).name,
-            "edges": Path(tables.edges).name,
-            "links": str(report),
-            "alone": journal.state["alone"],
-        },
-    }
-
-
-def _teller(callback: Callback, total: int) -> Callable[[int], None]:
-    return lambda done: callback.progress(done, total)
+    """Approximate number of bytes of the store while it is built."""
+    kind = "csr" if _is_sparse(survey) else "float32"
+    return survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24) + links * (RECORD + 8)

@@ -1,6 +1,14 @@
-"""Links of one bucket as sorted numbers, and which nodes have any.
+"""Nodes and links as 64-bit numbers: hashes of ids, and links that sort as numbers.
 
-A link of rows i and j is the number i * 2**32 + j, so that sorting numbers sorts links.
+A node belongs to the part that the hash of its id gives, so no table of all ids is needed. The hash
+of a text of l bytes, read as 8-byte words w_0 w_1 ... with the last one padded with zeros, is
+
+    f(Σ_j f(w_j) (2 f(j) + 1)  +  l · 0x9E3779B97F4A7C15)      modulo 2^64
+
+where f is the finalizer of splitmix64, a bijection. It is the same on every machine. The words of
+all texts are processed at once.
+
+A link between the rows i and j is the number i * 2**32 + j, so sorting numbers sorts links.
 """
 
 from __future__ import annotations
@@ -9,22 +17,100 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from linkdist.store.build_log import WORK, Journal
+from linkdist.store.journal import WORK, Journal
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
-Rows: TypeAlias = npt.NDArray[np.uint32]
 
-HALF = np.uint64(32)
-LOW = np.uint64(0xFFFFFFFF)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
+"""The bits of a word of which the first 0 to 8 bytes belong to the text."""
+
+HASH_ROWS = 1 << 16
+"""Number of texts that are processed at once."""
+
+HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-def packed(i: npt.NDArray[np.integer], j: npt.NDArray[np.integer], within: bool) -> Keys:
-    """Links as numbers; `within` a part the smaller row stands first.
+def hash64(text: pa.Array) -> Keys:
+    """The hash of each text.
+
+    Parameters
+    ----------
+    text : (n,) array of large_string
+        Texts, none of them null.
+
+    Returns
+    -------
+    (n,) uint64 array
+        The hashes.
 
     Examples
     --------
-    >>> unpacked(packed(np.array([5, 0]), np.array([1, 7]), within=True)).tolist()
+    >>> [f"{key:016x}" for key in hash64(pa.array(["7", "007"], pa.large_string()))]
+    ['d7bc0a157a136b5d', 'b8ff6199be29a03b']
+    """
+    pieces = [_hash(text.slice(start, HASH_ROWS)) for start in range(0, len(text), HASH_ROWS)]
+    return np.concatenate([np.empty(0, np.uint64), *pieces])
+
+
+def part_of(keys: Keys, P: int) -> npt.NDArray[np.uint16]:
+    """The part of each node, from the hash of its id.
+
+    Examples
+    --------
+    >>> part_of(np.array([7, 8, 9], np.uint64), 3).tolist()
+    [1, 2, 0]
+    """
+    return (keys % np.uint64(P)).astype(np.uint16)
+
+
+def text_buffers(text: pa.Array) -> tuple[memoryview, npt.NDArray[np.int64]]:
+    """The bytes of all texts in a row, and the n + 1 positions at which they start and end.
+
+    Examples
+    --------
+    >>> content, ends = text_buffers(pa.array(["ab", "c"], pa.large_string())[1:])
+    >>> bytes(content), ends.tolist()
+    (b'c', [0, 1])
+    """
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    content = memoryview(b"" if data is None else data)
+    return content[int(ends[0]) : int(ends[-1])], ends - ends[0]
+
+
+def _hash(text: pa.Array) -> Keys:
+    if text.null_count:
+        raise ValueError("a missing text has no hash")
+    content, ends = text_buffers(text)
+    length = np.diff(ends)
+    words = np.maximum((length + 7) // 8, 1)
+    first = np.cumsum(words) - words
+    j = np.arange(words.sum()) - np.repeat(first, words)
+    left = np.minimum(np.repeat(length, words) - 8 * j, 8)
+    at = np.repeat(ends[:-1], words) + 8 * j
+    # A word may start at any byte, so the candidate words overlap; 8 bytes are room for the last.
+    every = np.ndarray(len(content) + 1, "<u8", bytes(content) + bytes(8), strides=(1,))
+    w = every[at].astype(np.uint64) & MASKS[left]
+    terms = _mix(w) * (2 * _mix(j.astype(np.uint64)) + 1)
+    return _mix(np.add.reduceat(terms, first) + length.astype(np.uint64) * GOLDEN)
+
+
+def _mix(z: Keys) -> Keys:
+    """The finalizer of splitmix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def pack(i: npt.NDArray[np.integer], j: npt.NDArray[np.integer], within: bool) -> Keys:
+    """Links as numbers; `within` one part, the smaller row comes first.
+
+    Examples
+    --------
+    >>> unpack(pack(np.array([5, 0]), np.array([1, 7]), within=True)).tolist()
     [[1, 5], [0, 7]]
     """
     if within:
@@ -33,7 +119,7 @@ def packed(i: npt.NDArray[np.integer], j: npt.NDArray[np.integer], within: bool)
     return keys
 
 
-def unpacked(keys: Keys) -> Rows:
+def unpack(keys: Keys) -> npt.NDArray[np.uint32]:
     """Numbers as links, (m, 2)."""
     links = np.empty((len(keys), 2), dtype=np.uint32)
     links[:, 0] = keys >> HALF
@@ -41,12 +127,12 @@ def unpacked(keys: Keys) -> Rows:
     return links
 
 
-def distinct(keys: Keys) -> Keys:
-    """Each number once, in order; the array given is sorted on the way.
+def sort_unique(keys: Keys) -> Keys:
+    """The distinct numbers in order; sorts the given array in place.
 
     Examples
     --------
-    >>> distinct(np.array([3, 1, 3], np.uint64)).tolist()
+    >>> sort_unique(np.array([3, 1, 3], np.uint64)).tolist()
     [1, 3]
     """
     keys.sort()
@@ -56,29 +142,30 @@ def distinct(keys: Keys) -> Keys:
 
 
 def count_loops(keys: Keys) -> int:
-    """How many links of a part with itself are self-loops.
+    """The number of self-loops among the links within one part.
 
     Examples
     --------
-    >>> count_loops(packed(np.array([1, 2]), np.array([1, 3]), within=True))
+    >>> count_loops(pack(np.array([1, 2]), np.array([1, 3]), within=True))
     1
     """
     return int(np.count_nonzero((keys >> HALF) == (keys & LOW)))
 
 
-class Seen:
-    """Which nodes of each part have links: a byte a node, on the disk.
+class LinkedNodes:
+    """Which nodes of each part have links: one byte per node, on disk.
 
-    To say of a node again that it has links changes nothing, so a killed process may do it twice.
+    Marking a node twice changes nothing, so an interrupted build may repeat it.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from linkdist.store.build_log import open_journal
+    >>> from linkdist.store.journal import open_journal
     >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
-    ...     seen = Seen(journal, [3])
-    ...     seen.mark(0, np.array([0, 2]))
-    ...     seen.with_own_loops(0, packed(np.array([0]), np.array([2]), within=True)).tolist()
+    ...     linked = LinkedNodes(journal, [3])
+    ...     linked.mark(0, np.array([0, 2]))
+    ...     keys = pack(np.array([0]), np.array([2]), within=True)
+    ...     linked.add_self_loops(0, keys).tolist()
     [2, 4294967297]
     """
 
@@ -86,18 +173,18 @@ class Seen:
         self._journal, self._sizes = journal, np.asarray(sizes).tolist()
 
     def mark(self, part: int, rows: npt.NDArray[np.integer]) -> None:
-        """Say that these nodes have links."""
+        """Record that these nodes have links."""
         if len(rows):
             flags = self._flags(part)
             flags[rows] = 1
-            # No memory map: on a full disk that ends the process, where writing raises an error.
-            with self._journal.whole(_file(part)) as file:
+            # Not a memory map: on a full disk that kills the process instead of raising an error.
+            with self._journal.replace(_file(part)) as file:
                 file.write(flags.data)
 
-    def with_own_loops(self, part: int, keys: Keys) -> Keys:
-        """A part's links with itself, and a self-loop at every node of it that has no link."""
-        alone = np.flatnonzero(self._flags(part) == 0)
-        return distinct(np.concatenate([keys, packed(alone, alone, within=True)]))
+    def add_self_loops(self, part: int, keys: Keys) -> Keys:
+        """The links within a part, and a self-loop at each of its nodes without links."""
+        isolated = np.flatnonzero(self._flags(part) == 0)
+        return sort_unique(np.concatenate([keys, pack(isolated, isolated, within=True)]))
 
     def _flags(self, part: int) -> npt.NDArray[np.uint8]:
         if self._journal.has(_file(part)):
@@ -106,4 +193,4 @@ class Seen:
 
 
 def _file(part: int) -> str:
-    return f"{WORK}/{part:04}.seen"
+    return f"{WORK}/{part:04}.linked"

@@ -1,17 +1,17 @@
-"""Nodes of a table go into parts by their ids' hashes, then each part's ids are put in order.
+"""The nodes of a table go to parts by the hashes of their ids; then the ids of a part are sorted.
 
-While they come, features and labels are appended to the store's own files, whose headers are
-written at the end. Texts, their lengths and the rows they come from grow aside. A part's sorted
-hashes are what links are resolved with.
+Features and labels are appended to the files of the store, whose headers are written at the end.
+Ids, their lengths and their rows in the table go to working files. Links are later looked up in
+the sorted hashes of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +21,28 @@ from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, IntArray, stacked
 from linkdist.errors import StoreError, TableError
-from linkdist.store.build_log import WORK, Journal
-from linkdist.store.hashing import hash64, part_of
-from linkdist.store.manifest import CSR, feature_files, part_file
-from linkdist.store.npy import HEADER, as_bytes
+from linkdist.store.format import HEADER, as_bytes, feature_files, part_file
+from linkdist.store.journal import WORK, Journal
+from linkdist.store.keys import hash64, part_of, text_buffers
 from linkdist.tables.encoders import Encoders
 from linkdist.tables.schema import as_mask
 from linkdist.tables.validation import SHOWN
 
-DATA, INDICES, INDPTR = CSR
+Batch: TypeAlias = "tuple[pa.Array, IntArray, FeatureMatrix]"
+"""Ids, labels and features of some nodes."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The form that a store's nodes take.
+    """How the nodes of a store are stored.
 
     Attributes
     ----------
     P, d : int
-        Numbers of parts and of a node's features.
+        Number of parts, and of features of a node.
     kind : str
-        Of the features, as in `Manifest`.
+        The kind of features, as in `Manifest`.
     """
 
     P: int
@@ -50,7 +51,7 @@ class Layout:
 
 
 def work_file(part: int, what: str) -> str:
-    """The name of a part's file that is needed only while building.
+    """The name of a working file of a part.
 
     Examples
     --------
@@ -60,59 +61,67 @@ def work_file(part: int, what: str) -> str:
     return f"{WORK}/{part:04}.{what}"
 
 
+def grouped(batches: Iterable[T], nbytes: Callable[[T], int], budget: int) -> Iterator[list[T]]:
+    """Collect batches until they have `budget` bytes; the last group may have fewer.
+
+    Examples
+    --------
+    >>> list(grouped([2, 3, 1, 4, 1], lambda size: size, budget=4))
+    [[2, 3], [1, 4], [1]]
+    """
+    group: list[T] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(map(nbytes, group)) >= budget:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
 def write_nodes(
     journal: Journal,
-    batches: Iterable[tuple[pa.Array, IntArray, FeatureMatrix]],
+    batches: Iterable[Batch],
     layout: Layout,
     budget: int,
-    tell: Callable[[int], None],
+    progress: Callable[[int], None],
 ) -> None:
     """Append batches of nodes to their parts.
 
     Parameters
     ----------
     journal : Journal
-        Its `rows` says how many rows are written.
+        Its `rows` is the number of rows that are written.
     batches : iterable of ids, labels and features
-        From the first row on that is not written yet; features in the form that is stored.
+        The rows that are not written yet, with features as they are stored.
     layout : Layout
-        The form they take.
+        How they are stored.
     budget : int
-        Bytes of nodes that are gathered before they are written.
-    tell : callable
-        Is told how many rows are written.
+        Bytes of nodes that are collected before they are written.
+    progress : callable
+        Receives the number of rows that are written.
     """
     if "rows" not in journal.state:
-        _begin(journal, layout)
-        journal.note(rows=0)
-    row: int = journal.state["rows"]
-    gathered: list[tuple[pa.Array, IntArray, FeatureMatrix]] = []
-    size = 0
-    for batch in batches:
-        gathered.append(batch)
-        size += sum(map(_bytes, batch))
-        if size >= budget:
-            row += _append(journal, gathered, layout, row)
-            journal.note(rows=row)
-            gathered, size = [], 0
-            tell(row)
-    if gathered:
-        row += _append(journal, gathered, layout, row)
-        journal.note(rows=row)
-        tell(row)
+        _create_files(journal, layout)
+        journal.commit(rows=0)
+    for group in grouped(batches, lambda batch: sum(map(_nbytes, batch)), budget):
+        row = journal.state["rows"]
+        journal.commit(rows=row + _append(journal, group, layout, row))
+        del group  # before the next group is collected
+        progress(journal.state["rows"])
 
 
 def as_float16(
     x: npt.NDArray[np.float32], path: Path, row: int, encoders: Encoders
 ) -> npt.NDArray[np.float16]:
-    """Features in half the bytes, or a sentence about the first that is too large for that.
+    """Convert features to float16, or raise an error for the first one that is too large.
 
     Parameters
     ----------
     x : (k, d) float32 array
         Features.
     path, row, encoders
-        The table, the number of the first row and the columns, for the sentence.
+        The table, the number of the first row and the columns, for the message.
 
     Examples
     --------
@@ -127,156 +136,141 @@ def as_float16(
         ends = np.cumsum([column.width for column in encoders.columns])
         name = encoders.names[int(np.searchsorted(ends, feature, side="right"))]
         raise TableError(
-            f"{path}: row {row + at} lies {x[at, feature]:.6g} deviations from the mean of column "
-            f"{name!r}; float16 ends at {np.finfo(np.float16).max:.0f}. Give --dtype float32, or "
-            "correct the table."
+            f"{path}: row {row + at} is {x[at, feature]:.6g} standard deviations from the mean of "
+            f"column {name!r}; the largest float16 is {np.finfo(np.float16).max:.0f}. Give --dtype "
+            "float32, or correct the table."
         )
     return half
 
 
-def sort_ids(journal: Journal, layout: Layout, tell: Callable[[int], None]) -> None:
-    """Write each part's headers and ids, and its sorted hashes with their rows.
+def sort_ids(journal: Journal, layout: Layout, progress: Callable[[int], None]) -> None:
+    """Write the headers and ids of each part, and its sorted hashes with their rows.
 
-    Ids that stand twice are counted as the journal's `twice`; its `twice_first` has the first rows
-    and what they hold.
+    The journal counts duplicate ids as `duplicate_ids`, and has the first of them with their rows
+    as `first_duplicate_ids`.
 
     Raises
     ------
     StoreError
-        If two ids have one hash.
+        If two ids have the same hash.
     """
     for part in range(journal.state.setdefault("sorted", 0), layout.P):
         ids = _write_part(journal, part, layout)
         keys = hash64(ids)
         order = np.argsort(keys, kind="stable").astype(np.uint32)
         keys = keys[order]
-        again = order[1:][_twice(ids, keys, order)]
+        again = order[1:][_same_as_previous(ids, keys, order)]
         origin = np.fromfile(journal.folder / work_file(part, "origin"), np.int64)[again]
         shown = np.argsort(origin)[:SHOWN]
-        found = zip(origin[shown].tolist(), _some(ids, again[shown]), strict=True)
-        first = [*map(list, found), *journal.state.get("twice_first", [])]
+        texts = ids.take(pa.array(again[shown])).to_pylist()
+        found = map(list, zip(origin[shown].tolist(), texts, strict=True))
         journal.save(work_file(part, "keys.npy"), keys)
         journal.save(work_file(part, "order.npy"), order)
-        journal.note(
+        state = journal.state
+        journal.commit(
             sorted=part + 1,
-            twice=journal.state.get("twice", 0) + len(again),
-            twice_first=sorted(first)[:SHOWN],
+            duplicate_ids=state.get("duplicate_ids", 0) + len(again),
+            first_duplicate_ids=sorted([*found, *state.get("first_duplicate_ids", [])])[:SHOWN],
         )
-        tell(part + 1)
+        progress(part + 1)
 
 
 def part_sizes(journal: Journal, P: int) -> list[int]:
-    """How many nodes each part has."""
+    """The number of nodes of each part."""
     return [(journal.length(part_file(part, "labels.npy")) - HEADER) // 4 for part in range(P)]
 
 
-def _begin(journal: Journal, layout: Layout) -> None:
-    """Make all files that grow, with room for the headers of those that have one."""
+def _create_files(journal: Journal, layout: Layout) -> None:
+    """Create all files that grow, with room for a header in those that have one."""
     for part in range(layout.P):
-        grown = [*feature_files(part, layout.kind), part_file(part, "labels.npy")]
-        for name in grown:
-            if not name.endswith(f"{INDPTR}.npy"):  # written whole
-                journal.append(name, bytes(HEADER))
+        features = feature_files(part, layout.kind)[:2]  # indptr is written at once
+        for name in (*features, part_file(part, "labels.npy")):
+            journal.append(name, bytes(HEADER))
         for what in ("text", "lengths", "origin", *(["entries"] if layout.kind == "csr" else [])):
             journal.append(work_file(part, what))
 
 
-def _append(
-    journal: Journal,
-    batches: list[tuple[pa.Array, IntArray, FeatureMatrix]],
-    layout: Layout,
-    done: int,
-) -> int:
-    """Append nodes to their parts; how many there were."""
+def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -> int:
+    """Append nodes to their parts; the number of nodes."""
     ids, labels, features = zip(*batches, strict=True)
     text = pa.concat_arrays(ids)
     part = part_of(hash64(text), layout.P)
     order = np.argsort(part, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=layout.P))]).tolist()
     text = text.take(pa.array(order))
     y = np.concatenate(labels)[order].astype(np.int32)
     x: Any = stacked(features)[order]
     origin = order + done + 1
-    for p, (start, end) in enumerate(pairwise(ends)):
+    bounds = pairwise(_offsets(np.bincount(part, minlength=layout.P)).tolist())
+    for p, (start, end) in enumerate(bounds):
         if start == end:
             continue
         here = slice(start, end)
-        content, lengths = _text_bytes(text.slice(start, end - start))
-        journal.append(work_file(p, "text"), content)
-        journal.append(work_file(p, "lengths"), as_bytes(lengths))
-        journal.append(work_file(p, "origin"), as_bytes(origin[here]))
-        journal.append(part_file(p, "labels.npy"), as_bytes(y[here]))
+        content, ends = text_buffers(text.slice(start, end - start))
+        arrays: dict[str, npt.NDArray[Any]] = {
+            work_file(p, "lengths"): np.diff(ends).astype(np.uint32),
+            work_file(p, "origin"): origin[here],
+            part_file(p, "labels.npy"): y[here],
+        }
         if layout.kind == "csr":
-            among = slice(x.indptr[start], x.indptr[end])
             data, indices, _ = feature_files(p, "csr")
-            journal.append(data, as_bytes(x.data[among]))
-            journal.append(indices, as_bytes(x.indices[among].astype(np.int32)))
-            entries = np.diff(x.indptr[start : end + 1]).astype(np.uint32)
-            journal.append(work_file(p, "entries"), as_bytes(entries))
+            among = slice(x.indptr[start], x.indptr[end])
+            arrays[data], arrays[indices] = x.data[among], x.indices[among].astype(np.int32)
+            entries = np.diff(x.indptr[start : end + 1])
+            arrays[work_file(p, "entries")] = entries.astype(np.uint32)
         else:
-            journal.append(part_file(p, "features.npy"), as_bytes(x[here]))
+            arrays[part_file(p, "features.npy")] = x[here]
+        journal.append(work_file(p, "text"), content)
+        for name, array in arrays.items():
+            journal.append(name, as_bytes(array))
     return len(order)
 
 
-def _text_bytes(text: pa.Array) -> tuple[memoryview, npt.NDArray[np.uint32]]:
-    """Texts one after the other, and their lengths."""
-    _, offsets, data = text.buffers()
-    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
-    return memoryview(data)[ends[0] : ends[-1]], np.diff(ends).astype(np.uint32)
-
-
 def _write_part(journal: Journal, part: int, layout: Layout) -> pa.Array:
-    """Write headers and ids of a part; its ids."""
+    """Write the headers and the ids of a part; returns the ids."""
     lengths = np.fromfile(journal.folder / work_file(part, "lengths"), np.uint32)
     n = len(lengths)
-    journal.head(part_file(part, "labels.npy"), (n,), np.int32)
+    journal.write_header(part_file(part, "labels.npy"), (n,), np.int32)
     if layout.kind == "csr":
-        entries = np.fromfile(journal.folder / work_file(part, "entries"), np.uint32)
-        indptr = _ends(entries)
+        indptr = _offsets(np.fromfile(journal.folder / work_file(part, "entries"), np.uint32))
         data, indices, ends = feature_files(part, "csr")
-        journal.head(data, (int(indptr[-1]),), np.float32)
-        journal.head(indices, (int(indptr[-1]),), np.int32)
+        journal.write_header(data, (int(indptr[-1]),), np.float32)
+        journal.write_header(indices, (int(indptr[-1]),), np.int32)
         journal.save(ends, indptr)
     else:
-        journal.head(part_file(part, "features.npy"), (n, layout.d), layout.kind)
+        journal.write_header(part_file(part, "features.npy"), (n, layout.d), layout.kind)
     content = (journal.folder / work_file(part, "text")).read_bytes()
-    buffers = [None, pa.py_buffer(_ends(lengths)), pa.py_buffer(content)]
+    buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(content)]
     ids = pa.Array.from_buffers(pa.large_string(), n, buffers)
     batch = pa.record_batch([ids], ["id"])
     with (
-        journal.whole(part_file(part, "ids.arrow")) as file,
+        journal.replace(part_file(part, "ids.arrow")) as file,
         pa.ipc.new_file(file, batch.schema) as writer,
     ):
         writer.write_batch(batch)
     return ids
 
 
-def _ends(lengths: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+def _offsets(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _twice(
+def _same_as_previous(
     ids: pa.Array, keys: npt.NDArray[np.uint64], order: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.bool_]:
-    """Which of the sorted ids, from the second on, is the same as the one before it."""
+    """For each sorted id except the first, whether it equals the one before it."""
     same: npt.NDArray[np.bool_] = keys[1:] == keys[:-1]
     before, after = (ids.take(pa.array(rows[same])) for rows in (order[:-1], order[1:]))
-    unlike = np.flatnonzero(as_mask(pc.not_equal(before, after)))
-    if len(unlike):
-        pair = before[int(unlike[0])].as_py(), after[int(unlike[0])].as_py()
+    different = np.flatnonzero(as_mask(pc.not_equal(before, after)))
+    if len(different):
+        one, other = (texts[int(different[0])].as_py() for texts in (before, after))
         raise StoreError(
-            f"the ids {pair[0]!r} and {pair[1]!r} have one hash of 64 bits, by which a store "
-            "finds them; that is a rare mishap. Rename one of them in both tables."
+            f"the ids {one!r} and {other!r} have the same 64-bit hash, by which a store finds "
+            "nodes; this is very rare. Rename one of them in both tables."
         )
     return same
 
 
-def _some(ids: pa.Array, rows: npt.NDArray[Any]) -> list[str]:
-    texts: list[str] = ids.take(pa.array(rows)).to_pylist()
-    return texts
-
-
-def _bytes(values: Any) -> int:  # noqa: ANN401
+def _nbytes(values: Any) -> int:  # noqa: ANN401
     if sparse.issparse(values):
         return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
     return int(values.nbytes)

@@ -1,7 +1,7 @@
-"""How many parts a store needs so that training from it fits in memory.
+"""The number of parts with which training from a store fits in memory.
 
-Training holds three parts, two at work and one that is read ahead, and two buckets of links. All
-of it shall take half of the memory at most; the rest is the program's own.
+Training holds three parts, two in use and one that is read ahead, and two buckets of links. They
+may take half of the memory; the other half is for the program itself.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import re
 from collections.abc import Sequence
 
 from linkdist.errors import OptionError
-from linkdist.store.manifest import PARTS
+from linkdist.store.format import MAX_PARTS
 
-LINK = 64
-"""Bytes that training takes a link of the buckets that it holds."""
-EDGES = 16
-"""Bytes of these that are a link's two edges."""
+LINK_BYTES = 64
+"""Bytes that training needs for each link of the buckets that it holds."""
+EDGE_BYTES = 16
+"""The share of `LINK_BYTES` that stores the two edges of a link."""
 
 HELD_PARTS, HELD_BUCKETS = 3, 2
 COPIES = {"float16": 1, "float32": 1, "csr": 3}
-"""How often a part lies in memory, by the kind of its features: CSR matrices are put below each
-other for a round, and what that takes beside the matrices is about as much again (measured)."""
+"""How many times a part is in memory, for each kind of features: CSR matrices are stacked for a
+round, and stacking needs about as much again as the matrices themselves (measured)."""
 
-FINE = 64
-"""Links that an average bucket must have."""
+MIN_BUCKET = 64
+"""The number of links that an average bucket must have."""
 
 MEMORY = "2GB"
 
@@ -36,7 +36,7 @@ UNITS = {
 
 
 def parse_memory(text: str) -> int:
-    """Bytes, from text such as 500MB, 1.5GiB or a plain number.
+    """A number of bytes, from a text such as 500MB, 1.5GiB or a plain number.
 
     Examples
     --------
@@ -48,15 +48,15 @@ def parse_memory(text: str) -> int:
 found 'much'.
     """
     found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)\s*", text)
-    unit = UNITS.get(found[2].upper()) if found else None
-    if found is None or unit is None or float(found[1]) * unit < 1:
+    size = float(found[1]) * UNITS.get(found[2].upper(), 0) if found else 0
+    if size < 1:
         rule = "memory must be a number of bytes such as 500MB, 2GB or 1.5GiB"
         raise OptionError(f"{rule}; found {text!r}.")
-    return int(float(found[1]) * unit)
+    return int(size)
 
 
 def format_memory(size: float) -> str:
-    """Bytes for people.
+    """A number of bytes as a short text.
 
     Examples
     --------
@@ -75,16 +75,16 @@ def parts_for(nodes: int, node_bytes: float, links: int, memory: int) -> int:
     Parameters
     ----------
     nodes, links : int
-        How many there are.
+        Numbers of nodes and links.
     node_bytes : float
-        Bytes of a node's features and label.
+        Bytes of the features and the label of a node.
     memory : int
-        Bytes, as `--memory` says.
+        Bytes, the value of `--memory`.
 
     Raises
     ------
     OptionError
-        If it takes so many parts that buckets have too few links.
+        If so many parts are needed that buckets have too few links.
 
     Examples
     --------
@@ -92,67 +92,67 @@ def parts_for(nodes: int, node_bytes: float, links: int, memory: int) -> int:
     13
     """
 
-    def fits(P: int) -> bool:
-        return _held(P, nodes * node_bytes, links) <= memory / 2
+    def held(P: int) -> float:
+        bucket = links if P == 1 else 2 * links / P**2
+        parts = nodes * node_bytes * min(HELD_PARTS, P) / P
+        return parts + LINK_BYTES * bucket * min(HELD_BUCKETS, P * (P + 1) // 2)
 
-    most = largest_parts(links)
-    if not fits(most):
-        least = 2 * math.ceil(_held(most, nodes * node_bytes, links))
+    low, high = 1, largest_parts(links)
+    if held(high) > memory / 2:
         raise OptionError(
-            f"a memory of {format_memory(memory)} is too little for {nodes} nodes of "
-            f"{format_memory(node_bytes)} and {links} links: {_rule(links, most)}. "
-            f"Give --memory {least} or more."
+            f"a memory of {format_memory(memory)} is too small for {nodes} nodes of "
+            f"{format_memory(node_bytes)} and {links} links: {_rule(high)}. "
+            f"Give --memory {2 * math.ceil(held(high))} or more."
         )
-    low, high = 1, most
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+        low, high = (low, middle) if held(middle) <= memory / 2 else (middle + 1, high)
     return low
 
 
 def check_parts(parts: int, links: int) -> None:
-    """Refuse a number of parts that makes too fine buckets for a graph.
+    """Raise an error if a number of parts is invalid, or leaves too few links for a bucket.
 
     Examples
     --------
     >>> check_parts(4, links=1000)
     >>> check_parts(9, links=1000)
     Traceback (most recent call last):
-    linkdist.errors.OptionError: 9 parts are too fine for 1000 links: with more than 5 parts a \
-bucket of links has fewer than 64 on average. Give --parts 5 or fewer.
+    linkdist.errors.OptionError: 9 parts are too many for 1000 links: with more than 5 parts an \
+average bucket has fewer than 64 links. Give --parts 5 or fewer.
     """
-    if not 1 <= parts <= PARTS:
-        raise OptionError(f"parts must be 1 to {PARTS}; found {parts}.")
+    if not 1 <= parts <= MAX_PARTS:
+        raise OptionError(f"parts must be 1 to {MAX_PARTS}; found {parts}.")
     most = largest_parts(links)
     if parts > most:
         raise OptionError(
-            f"{parts} parts are too fine for {links} links: {_rule(links, most)}. "
+            f"{parts} parts are too many for {links} links: {_rule(most)}. "
             f"Give --parts {most} or fewer."
         )
 
 
 def largest_parts(links: int) -> int:
-    """The most parts with which an average bucket has enough links; 1 at least.
+    """The largest number of parts with which an average bucket has enough links; at least 1.
 
     Examples
     --------
     >>> largest_parts(64), largest_parts(192)
     (1, 2)
     """
-    if not FINE:
-        return PARTS
-    return max(1, min(PARTS, (math.isqrt(1 + 8 * (links // FINE)) - 1) // 2))
+    if not MIN_BUCKET:
+        return MAX_PARTS
+    return max(1, min(MAX_PARTS, (math.isqrt(1 + 8 * (links // MIN_BUCKET)) - 1) // 2))
 
 
 def training_memory(part_bytes: Sequence[float], counts: Sequence[int]) -> int:
-    """Bytes that training from a store takes at most.
+    """The largest number of bytes that training from a store holds.
 
     Parameters
     ----------
     part_bytes : (P,) sequence
-        Bytes of each part's features and labels.
+        Bytes of the features and labels of each part.
     counts : sequence
-        Links of each bucket.
+        Number of links of each bucket.
 
     Examples
     --------
@@ -160,15 +160,8 @@ def training_memory(part_bytes: Sequence[float], counts: Sequence[int]) -> int:
     1148
     """
     parts = sum(sorted(part_bytes)[-HELD_PARTS:])
-    return int(parts + LINK * sum(sorted(counts)[-HELD_BUCKETS:]))
+    return int(parts + LINK_BYTES * sum(sorted(counts)[-HELD_BUCKETS:]))
 
 
-def _held(P: int, part_bytes: float, links: int) -> float:
-    """Bytes that training takes with P even parts, whose bytes are `part_bytes` in all."""
-    bucket = links if P == 1 else 2 * links / P**2
-    buckets = min(HELD_BUCKETS, P * (P + 1) // 2)
-    return part_bytes * min(HELD_PARTS, P) / P + LINK * bucket * buckets
-
-
-def _rule(links: int, most: int) -> str:
-    return f"with more than {most} parts a bucket of links has fewer than {FINE} on average"
+def _rule(most: int) -> str:
+    return f"with more than {most} parts an average bucket has fewer than {MIN_BUCKET} links"

@@ -1,12 +1,13 @@
-"""A graph of planted classes, made straight into a store, of any size.
+"""Generate a graph with planted classes directly as a store, of any size.
 
-A node's class y is drawn evenly. Its features are noise of deviation 1 around its class's mean,
-and the means lie so far apart that features alone tell a class in 60 % of the cases. A link's first
-node is drawn evenly, its second of the same class with probability `homophily`, else evenly. A
-share of the nodes is labelled; the truth of all is stored beside.
+The class y of a node is drawn uniformly. Its features are noise of standard deviation 1 around the
+mean of its class, and the means are so far apart that features alone give the class in 60 % of the
+cases. The first node of a link is drawn uniformly, the second from the same class with probability
+`homophily` and uniformly otherwise. A fraction of the nodes has a label; the class of every node is
+stored as well.
 
-Each part and each bucket has random numbers of its own. So a file depends on the options alone, and
-a killed process leaves out what is there already.
+Each part and each bucket has its own random stream. So a file depends on the options alone, and a
+process that continues after a kill skips the files that exist.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,37 +23,47 @@ import numpy.typing as npt
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import OptionError, check_names
 from linkdist.progress import Callback
-from linkdist.store.build_log import Journal, open_journal
-from linkdist.store.keys import Keys, Seen, count_loops, distinct, packed, unpacked
-from linkdist.store.manifest import DENSE, bucket_file, buckets, expected_files, part_file
-from linkdist.store.npy import HEADER, as_bytes, npy_header, rows_in
+from linkdist.store.build import count_labels
+from linkdist.store.format import (
+    DENSE,
+    HEADER,
+    as_bytes,
+    bucket_file,
+    buckets,
+    expected_files,
+    npy_header,
+    part_file,
+    rows_in,
+)
+from linkdist.store.journal import Journal, open_journal
+from linkdist.store.keys import Keys, LinkedNodes, pack, sort_unique, unpack
 from linkdist.store.plan import MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
 
-TOLD = 0.6
-"""How often the best guess from a node's features alone is right."""
+ACCURACY = 0.6
+"""Accuracy of the best classifier that uses features alone."""
 
 CHUNK = 1 << 22
-"""Features that are drawn at once."""
+"""Number of features that are drawn at once."""
 
 NODE, LINK, MEANS = range(3)
-"""Whose random numbers they are."""
+"""The random streams."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """What graph to make; the fields are the command's options.
+    """The graph to generate; the fields are the options of the command.
 
     Attributes
     ----------
     nodes, links, features, classes : int
-        How many; links that come twice are dropped.
+        Number of each; duplicate links are dropped.
     labelled, homophily : float
-        Shares, of the nodes and of the links.
+        Fraction of the nodes with a label, and of the links within a class.
     seed : int
-        Of all that is drawn.
+        Random seed.
     dtype : {'float16', 'float32'}
-        Of the features.
+        Type of the features.
     """
 
     nodes: int
@@ -64,19 +76,16 @@ class Planted:
     dtype: str = "float16"
 
     def check(self) -> None:
-        """Refuse what no graph can be made of, all of it at once."""
+        """Raise an error with all values that are out of range."""
         check_names("type of features", [self.dtype], DENSE)
         least = {"nodes": 2, "links": 1, "features": 1, "classes": 2, "seed": 0}
-        problems = [
-            f"--{name} must be {low} or more; found {getattr(self, name)}."
-            for name, low in least.items()
-            if getattr(self, name) < low
-        ]
-        problems += [
-            f"--{name} must be a share, 0 to 1; found {getattr(self, name)}."
-            for name in ("labelled", "homophily")
-            if not 0 <= getattr(self, name) <= 1
-        ]
+        least |= {"labelled": 0, "homophily": 0}
+        problems = []
+        for name, low in least.items():
+            value, is_share = getattr(self, name), name in ("labelled", "homophily")
+            if value < low or (is_share and value > 1):
+                rule = "0 to 1" if is_share else f"{low} or more"
+                problems.append(f"--{name} must be {rule}; found {value}.")
         if problems:
             raise OptionError(" ".join(problems))
 
@@ -90,22 +99,22 @@ def synth(
     overwrite: bool = False,
     callback: Callback | None = None,
 ) -> Store:
-    """Make a graph of planted classes as a store; killed, it goes on where it was.
+    """Generate a graph with planted classes; after a kill, it continues where it stopped.
 
     Parameters
     ----------
     out : Path
-        The store's directory.
+        The directory of the store.
     planted : Planted
-        What graph.
+        The graph to generate.
     parts : int, optional
-        How many; by default as few as suit the memory.
+        Number of parts; by default the smallest number that fits the memory.
     memory : int, optional
-        Bytes that training shall take at most; by default 2 GB.
+        Bytes that training may use; by default 2 GB.
     overwrite : bool
-        Whether a store that is there may be replaced.
+        Whether an existing store may be replaced.
     callback : Callback, optional
-        Receives progress and messages.
+        Receives the progress.
 
     Examples
     --------
@@ -123,26 +132,27 @@ def synth(
     check_parts(parts, planted.links)
     sizes = np.diff(np.arange(parts + 1) * planted.nodes // parts)
     with open_journal(out, {"synth": asdict(planted), "parts": parts}, overwrite) as journal:
-        journal.needed = _bytes(planted, parts)
-        journal.note()
-        callback.stage("making nodes")
+        journal.needed = _nbytes(planted, parts)
+        journal.commit()
+        callback.stage("generating nodes")
         for part, n in enumerate(sizes.tolist()):
-            _make_part(journal, planted, part, n)
+            _write_part(journal, planted, part, n)
             callback.progress(part + 1, parts)
-        callback.stage("making links")
-        for done, _ in enumerate(_make_buckets(journal, planted, sizes), start=1):
+        callback.stage("generating links")
+        for done, _ in enumerate(_write_buckets(journal, planted, sizes), start=1):
             callback.progress(done, parts * (parts + 1) // 2)
-        _finish(journal, planted, sizes, callback)
+        names = expected_files(parts, planted.dtype, synthetic=True)
+        journal.finish(names, _fields(journal.folder, planted, sizes), callback)
     return Store.open(out)
 
 
-def _bytes(planted: Planted, parts: int) -> float:
-    """Bytes of the whole store."""
+def _nbytes(planted: Planted, parts: int) -> float:
+    """Number of bytes of the complete store."""
     node = planted.features * np.dtype(planted.dtype).itemsize + 2 * 4 + 1
     return planted.nodes * node + planted.links * 8 + (3 * parts + parts**2 / 2) * HEADER
 
 
-def _make_part(journal: Journal, planted: Planted, part: int, n: int) -> None:
+def _write_part(journal: Journal, planted: Planted, part: int, n: int) -> None:
     truth, labels, features = (
         part_file(part, f"{name}.npy") for name in ("truth", "labels", "features")
     )
@@ -154,18 +164,18 @@ def _make_part(journal: Journal, planted: Planted, part: int, n: int) -> None:
     journal.save(truth, y)
     journal.save(labels, np.where(known, y, np.int32(UNKNOWN)))
     means = _means(planted)
-    with journal.whole(features) as file:  # last: it stands for all three
+    with journal.replace(features) as file:  # last: if it exists, so do the other two
         file.write(npy_header((n, planted.features), planted.dtype))
         step = max(1, CHUNK // planted.features)
         for start in range(0, n, step):
-            of = y[start : start + step]
-            x = random.standard_normal((len(of), planted.features), dtype=np.float32)
-            x += means[of]
+            classes = y[start : start + step]
+            x = random.standard_normal((len(classes), planted.features), dtype=np.float32)
+            x += means[classes]
             file.write(as_bytes(x.astype(planted.dtype)))
 
 
 def _means(planted: Planted) -> npt.NDArray[np.float32]:
-    """The classes' means, (C, d), all equally far from 0."""
+    """The means of the classes, (C, d), all at the same distance from 0."""
     random = np.random.default_rng([planted.seed, MEANS])
     means = random.standard_normal((planted.classes, planted.features))
     means *= _distance(planted.classes) / np.linalg.norm(means, axis=1, keepdims=True)
@@ -173,10 +183,10 @@ def _means(planted: Planted) -> npt.NDArray[np.float32]:
 
 
 def _distance(C: int) -> float:
-    """How far from 0 the means of C classes must lie, in as many directions.
+    """The distance r of the means of C classes from 0, if they are orthogonal.
 
-    The node's own direction shows r plus noise, the others noise alone: the right one is the
-    largest with probability ∫ φ(t - r) Φ(t)^(C - 1) dt.
+    The features have the coordinate r plus noise in the direction of the class of a node, and noise
+    alone in the others: the former is the largest with probability ∫ φ(t - r) Φ(t)^(C - 1) dt.
     """
     from scipy.special import ndtr
 
@@ -185,17 +195,17 @@ def _distance(C: int) -> float:
     for _ in range(50):
         r = (low + high) / 2
         right = np.sum(np.exp(-((t - r) ** 2) / 2) * ndtr(t) ** (C - 1)) * (t[1] - t[0])
-        low, high = (low, r) if right / np.sqrt(2 * np.pi) > TOLD else (r, high)
+        low, high = (low, r) if right / np.sqrt(2 * np.pi) > ACCURACY else (r, high)
     return low
 
 
-def _make_buckets(journal: Journal, planted: Planted, sizes: IntArray) -> Iterator[None]:
-    """Make the links between parts, then those within: who has none until then gets a self-loop."""
+def _write_buckets(journal: Journal, planted: Planted, sizes: IntArray) -> Iterator[None]:
+    """Write the links between parts, then those within, with self-loops at isolated nodes."""
     P = len(sizes)
     share = np.triu(2 * np.outer(sizes, sizes) - np.diag(sizes**2))[np.triu_indices(P)]
     ends = np.rint(planted.links * (np.cumsum(share) / share.sum())).astype(np.int64)
     wanted = dict(zip(buckets(P), np.diff(ends, prepend=0).tolist(), strict=True))
-    seen = Seen(journal, sizes)
+    linked = LinkedNodes(journal, sizes)
     for within in (False, True):
         for b in range(P):
             others: _ByClass | None = None
@@ -203,42 +213,42 @@ def _make_buckets(journal: Journal, planted: Planted, sizes: IntArray) -> Iterat
                 if not journal.has(bucket_file(a, b)):
                     others = others or _ByClass(_truth(journal, b), planted.classes)
                     keys = _draw(journal, planted, others, wanted[a, b], a, b)
-                    links = unpacked(keys)
-                    seen.mark(a, links[:, 0])
-                    seen.mark(b, links[:, 1])
+                    links = unpack(keys)
+                    linked.mark(a, links[:, 0])
+                    linked.mark(b, links[:, 1])
                     if within:
-                        links = unpacked(seen.with_own_loops(b, keys))
+                        links = unpack(linked.add_self_loops(b, keys))
                     journal.save(bucket_file(a, b), links)
                 yield
 
 
 class _ByClass:
-    """The rows of a part, from which those of a class can be drawn."""
+    """The rows of a part by class, to draw rows of a class."""
 
     def __init__(self, y: npt.NDArray[np.int32], C: int) -> None:
-        kind = np.uint16 if C <= 1 << 16 else np.int32  # the former are sorted by their digits
+        kind = np.uint16 if C <= 1 << 16 else np.int32  # NumPy sorts the former by radix sort
         self.rows = np.argsort(y.astype(kind), kind="stable").astype(np.uint32)
         self.size = np.bincount(y, minlength=C)
         self.start = np.cumsum(self.size) - self.size
 
-    def draw(self, random: np.random.Generator, of: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """A row of the class asked for, for each; any row where there is none of it."""
-        size, start = self.size[of], self.start[of]
-        size[of < 0], start[of < 0] = 0, 0
+    def draw(self, random: np.random.Generator, y: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """A row of each class in y; any row for -1 or a class without rows."""
+        size, start = self.size[y], self.start[y]
+        size[y < 0], start[y < 0] = 0, 0
         start[size == 0], size[size == 0] = 0, len(self.rows)
-        place = (random.random(len(of)) * size).astype(np.int64) + start
+        place = (random.random(len(y)) * size).astype(np.int64) + start
         return self.rows[place].astype(np.int64)
 
 
 def _draw(journal: Journal, planted: Planted, others: _ByClass, m: int, a: int, b: int) -> Keys:
-    """About m links between two parts, each once, none of them a self-loop."""
+    """About m distinct links between two parts, without self-loops."""
     random = np.random.default_rng([planted.seed, LINK, a, b])
     y = _truth(journal, a)
     i = random.integers(0, len(y), m)
-    alike = random.random(m, dtype=np.float32) < planted.homophily
-    j = others.draw(random, np.where(alike, y[i], np.int32(UNKNOWN)))
+    same = random.random(m, dtype=np.float32) < planted.homophily
+    j = others.draw(random, np.where(same, y[i], np.int32(UNKNOWN)))
     apart = slice(None) if a != b else i != j
-    return distinct(packed(i[apart], j[apart], within=a == b))
+    return sort_unique(pack(i[apart], j[apart], within=a == b))
 
 
 def _truth(journal: Journal, part: int) -> npt.NDArray[np.int32]:
@@ -246,24 +256,21 @@ def _truth(journal: Journal, part: int) -> npt.NDArray[np.int32]:
     return y
 
 
-def _finish(journal: Journal, planted: Planted, sizes: IntArray, callback: Callback) -> None:
-    P, folder = len(sizes), journal.folder
-    labelled, loops = np.zeros(planted.classes, dtype=np.int64), 0
+def _fields(folder: Path, planted: Planted, sizes: IntArray) -> dict[str, Any]:
+    """The fields of the manifest, except the files."""
+    P, loops = len(sizes), 0
     for part in range(P):
-        y = np.load(folder / part_file(part, "labels.npy"))
-        labelled += np.bincount(y[y != UNKNOWN], minlength=planted.classes)
         links = np.load(folder / bucket_file(part, part))
-        loops += count_loops(packed(links[:, 0], links[:, 1], within=True))
-    fields = {
+        loops += int((links[:, 0] == links[:, 1]).sum())
+    return {
         "kind": planted.dtype,
         "d": planted.features,
         "classes": tuple(str(c) for c in range(planted.classes)),
-        "labelled": tuple(labelled.tolist()),
-        "sizes": tuple(sizes.tolist()),
-        "counts": tuple(rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)),
+        "labelled": count_labels(folder, P, planted.classes),
+        "sizes": sizes.tolist(),
+        "counts": [rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)],
         "loops": loops,
-        "made": True,
+        "synthetic": True,
         "columns": None,
         "source": asdict(planted),
     }
-    journal.finish(expected_files(P, planted.dtype, made=True), fields, callback)

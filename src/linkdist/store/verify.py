@@ -1,43 +1,47 @@
-"""Whether a store is what its manifest says, to the last byte and beyond.
+"""Check that a store is what its manifest says, and that its content is a valid graph.
 
-A digest tells that a file is the one that was written. That what was written is a graph, the
-content tells: rows within their parts, links in order, labels within the classes.
+A digest shows that a file is the one that was written. Whether that is a graph depends on the
+content: rows within their parts, sorted links, labels within the classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 from scipy import sparse
 
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import StoreError
 from linkdist.progress import Callback
-from linkdist.store.hashing import hash64, part_of
-from linkdist.store.keys import count_loops, packed
-from linkdist.store.manifest import Manifest, bucket_file, buckets, feature_files, part_file
-from linkdist.store.reader import Store, distrust, size_problems
+from linkdist.store.format import Manifest, bucket_file, buckets, feature_files, part_file
+from linkdist.store.keys import count_loops, hash64, pack, part_of
+from linkdist.store.reader import Store, forget_verified
 
 
 def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
-    """All that is wrong with a store, in words.
+    """Find all problems of a store.
 
     Parameters
     ----------
     directory : Path
         The store.
     callback : Callback, optional
-        Receives progress and messages.
+        Receives the progress.
+
+    Returns
+    -------
+    list of str
+        A message for each problem.
 
     Raises
     ------
     StoreError
-        If it has no manifest that can be read.
+        If it has no valid manifest.
 
     Examples
     --------
@@ -54,102 +58,96 @@ def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
     callback = callback or Callback()
     target = Path(directory).resolve()
     store = Store(target, Manifest.read(target))
-    distrust()
-    problems = size_problems(target, store.manifest)
-    look = _Look(store, {problem.partition(" ")[0] for problem in problems})
-    looks = [
-        *(partial(look.at_part, part) for part in range(store.P)),
-        *(partial(look.at_bucket, a, b) for a, b in buckets(store.P)),
-    ]
+    forget_verified()
+    problems = store.size_problems()
+    checks = _Checks(store)
+    broken = {problem.partition(" ")[0] for problem in problems}
     callback.stage("checking")
-    for done, at in enumerate(looks, start=1):
-        problems += at()
-        callback.progress(done, len(looks))
-    return problems or look.at_totals()
+    work = list(checks.all())
+    for done, (check_one, arguments, names) in enumerate(work, start=1):
+        if not broken.intersection(names):
+            try:
+                problems += check_one(*arguments, *names)
+            except StoreError as error:
+                problems.append(str(error))
+        callback.progress(done, len(work))
+    return problems or checks.totals()
 
 
-class _Look:
-    """What is wrong with parts and buckets; `broken` files are not looked into."""
+class _Checks:
+    """Finds problems in the files of a store, and counts labels and self-loops on the way."""
 
-    def __init__(self, store: Store, broken: set[str]) -> None:
-        self._store, self._broken = store, broken
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._labelled = np.zeros(store.C, dtype=np.int64)
         self._loops = 0
 
-    def at_part(self, part: int) -> list[str]:
+    def all(self) -> Iterator[tuple[Any, tuple[int, ...], list[str]]]:
+        """Each check with its arguments and the files that it reads."""
         store = self._store
-        found = self._tried(_features, part, *feature_files(part, store.kind))
-        found += self._tried(self._labels, part, part_file(part, "labels.npy"))
-        if store.manifest.made:
-            return found + self._tried(_truth, part, part_file(part, "truth.npy"))
-        return found + self._tried(_ids, part, part_file(part, "ids.arrow"))
+        last = (self.truth, "truth.npy") if store.manifest.synthetic else (self.ids, "ids.arrow")
+        for part in range(store.P):
+            yield self.features, (part,), feature_files(part, store.kind)
+            for check_one, what in ((self.labels, "labels.npy"), last):
+                yield check_one, (part,), [part_file(part, what)]
+        for a, b in buckets(store.P):
+            yield self.links, (a, b), [bucket_file(a, b)]
 
-    def at_bucket(self, a: int, b: int) -> list[str]:
-        return self._tried(partial(self._links, a, b), a, bucket_file(a, b))
+    def features(self, part: int, *names: str) -> list[str]:
+        x: Any = self._store.features(part)
+        if sparse.issparse(x):
+            if (np.diff(x.indptr) < 0).any():
+                return [f"{names[2]} must not decrease"]
+            if len(x.indices) and not 0 <= x.indices.min() <= x.indices.max() < self._store.d:
+                return [f"{names[1]} must contain features 0..{self._store.d - 1}"]
+            x = x.data
+        bad = int((~np.isfinite(x)).sum())
+        return [f"{names[0]} must contain finite numbers; {bad} are not"] if bad else []
 
-    def at_totals(self) -> list[str]:
-        """Whether what was counted on the way is what the manifest says."""
-        store, found = self._store, []
-        if self._loops != store.loops:
-            found.append(f"the manifest counts {store.loops} self-loops; there are {self._loops}")
-        if self._labelled.tolist() != list(store.manifest.labelled):
-            found.append("the manifest's counts of labels are not those of the parts")
-        return found
+    def labels(self, part: int, name: str) -> list[str]:
+        y = self._store.labels(part)
+        problems = self._outside(y, UNKNOWN, name)
+        if not problems:
+            self._labelled += np.bincount(y[y != UNKNOWN], minlength=self._store.C)
+        return problems
 
-    def _tried(self, look: Callable[..., list[str]], part: int, *names: str) -> list[str]:
-        if self._broken.intersection(names):
-            return []
-        try:
-            return look(self._store, part, *names)
-        except StoreError as error:
-            return [str(error)]
+    def truth(self, part: int, name: str) -> list[str]:
+        return self._outside(self._store.truth(part), 0, name)
 
-    def _labels(self, store: Store, part: int, name: str) -> list[str]:
-        y = store.labels(part)
-        bad = int(((y < UNKNOWN) | (y >= store.C)).sum())
-        if bad:
-            return [f"{name} must hold {UNKNOWN}..{store.C - 1}; {bad} are outside"]
-        self._labelled += np.bincount(y[y != UNKNOWN], minlength=store.C)
-        return []
+    def _outside(self, y: npt.NDArray[np.int32], least: int, name: str) -> list[str]:
+        C = self._store.C
+        bad = int(((y < least) | (y >= C)).sum())
+        return [f"{name} must contain {least}..{C - 1}; {bad} are outside"] if bad else []
 
-    def _links(self, a: int, b: int, store: Store, _: int, name: str) -> list[str]:
-        links, found = store.links(a, b), []
-        for part, rows in ((a, links[:, 0]), (b, links[:, 1])):
+    def ids(self, part: int, name: str) -> list[str]:
+        ids = self._store.ids(part)
+        if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
+            return [f"{name} contains duplicate or missing ids"]
+        elsewhere = int((part_of(hash64(ids), self._store.P) != part).sum())
+        return [f"{name} contains {elsewhere} ids of other parts"] if elsewhere else []
+
+    def links(self, a: int, b: int, name: str) -> list[str]:
+        store, problems = self._store, []
+        links = store.links(a, b)
+        for part, rows in zip((a, b), links.T, strict=True):
             outside = int((rows >= store.sizes[part]).sum())
             if outside:
-                rule = f"{name} must name rows 0..{store.sizes[part] - 1} of part {part}"
-                found.append(f"{rule}; {outside} are outside")
-        keys = packed(links[:, 0], links[:, 1], within=False)
+                rule = f"{name} must contain rows 0..{store.sizes[part] - 1} of part {part}"
+                problems.append(f"{rule}; {outside} are outside")
+        keys = pack(links[:, 0], links[:, 1], within=False)
         if (keys[1:] <= keys[:-1]).any():
-            found.append(f"{name} must hold links in order, each once")
+            problems.append(f"{name} must contain sorted links without duplicates")
         if a == b:
             if (links[:, 0] > links[:, 1]).any():
-                found.append(f"{name} must hold links with the smaller row first")
+                problems.append(f"{name} must contain links with the smaller row first")
             self._loops += count_loops(keys)
-        return found
+        return problems
 
-
-def _features(store: Store, part: int, *names: str) -> list[str]:
-    x: Any = store.features(part)
-    if sparse.issparse(x):
-        if (np.diff(x.indptr) < 0).any():
-            return [f"{names[2]} must rise from 0"]
-        if len(x.indices) and not 0 <= x.indices.min() <= x.indices.max() < store.d:
-            return [f"{names[1]} must hold features 0..{store.d - 1}"]
-        x = x.data
-    bad = int((~np.isfinite(x)).sum())
-    return [f"{names[0]} must hold finite numbers; {bad} are not"] if bad else []
-
-
-def _truth(store: Store, part: int, name: str) -> list[str]:
-    y = store.truth(part)
-    bad = int(((y < 0) | (y >= store.C)).sum())
-    return [f"{name} must hold 0..{store.C - 1}; {bad} are outside"] if bad else []
-
-
-def _ids(store: Store, part: int, name: str) -> list[str]:
-    ids = store.ids(part)
-    if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
-        return [f"{name} must hold ids that stand once"]
-    elsewhere = int((part_of(hash64(ids), store.P) != part).sum())
-    return [f"{name} holds {elsewhere} ids of other parts"] if elsewhere else []
+    def totals(self) -> list[str]:
+        """Compare the counts with those of the manifest."""
+        store, problems = self._store, []
+        if self._loops != store.loops:
+            problems.append(f"the manifest has {store.loops} self-loops; there are {self._loops}")
+        if self._labelled.tolist() != list(store.manifest.labelled):
+            problems.append("the counts of labels in the manifest differ from those of the parts")
+        return problems

@@ -1,4 +1,4 @@
-"""KilledError builds go on. Oracle: the bytes of a store that was built undisturbed."""
+"""Interrupted builds continue. Oracle: the bytes of a store that was built undisturbed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from linkdist._files import ASIDE
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.progress import Callback
 from linkdist.store import build as build_module
-from linkdist.store import build_log as journal_module
+from linkdist.store import journal as journal_module
 from linkdist.store import plan, resolve_links
 from linkdist.store.build import build
-from linkdist.store.build_log import Journal, open_journal
+from linkdist.store.journal import Journal, open_journal
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
 from linkdist.tables import io as table_io
@@ -39,9 +39,9 @@ class KilledError(Exception):
 @pytest.fixture
 def fine(monkeypatch):
     """Let a build write and take notes as often as it can."""
-    for name, value in (("LEAST", 2400), ("MOST", 2400), ("BATCH", 100)):
+    for name, value in (("MIN_BUFFER", 2400), ("MAX_BUFFER", 2400), ("BATCH", 100)):
         monkeypatch.setattr(build_module, name, value)
-    monkeypatch.setattr(resolve_links, "EVERY", 1)
+    monkeypatch.setattr(resolve_links, "COMMIT_LINKS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def raising_after(monkeypatch, name, calls):
     return counted
 
 
-@pytest.mark.parametrize("name", ["append", "note", "save", "head"])
+@pytest.mark.parametrize("name", ["append", "commit", "save", "write_header"])
 def test_a_build_killed_anywhere_ends_with_the_same_bytes(
     papers, tmp_path, monkeypatch, fine, undisturbed, name
 ):
@@ -78,7 +78,7 @@ def test_a_build_killed_anywhere_ends_with_the_same_bytes(
                 build_papers(papers, out)
             except KilledError:
                 kills += 1
-                with pytest.raises(StoreError, match=r"half-built|no store|no directory"):
+                with pytest.raises(StoreError, match=r"unfinished|not a store|no directory"):
                     Store.open(out.with_name("store.building"))
         work.append(counted[0])
         calls = calls * 2 + 3 if name == "append" else calls + 2
@@ -99,7 +99,7 @@ class AtStage(Callback):
 
 STAGES = (
     *("surveying nodes", "counting links", "writing nodes", "sorting ids"),
-    *("reading links", "resolving links", "taking digests"),
+    *("reading links", "resolving links", "computing digests"),
 )
 
 
@@ -110,14 +110,14 @@ def test_a_build_killed_at_each_stage_ends_with_the_same_bytes(papers, tmp_path,
             build_papers(papers, out, callback=AtStage(stage))
     last = AtStage(None)
     build_papers(papers, out, callback=last)
-    assert last.seen == ["taking digests"], "what is done is not done again"
+    assert last.seen == ["computing digests"], "what is done is not done again"
     assert tree(out) == undisturbed
 
 
 def test_what_was_written_is_not_written_again(papers, tmp_path, monkeypatch, fine, undisturbed):
     out = tmp_path / "store"
     with monkeypatch.context() as patch:
-        raising_after(patch, "note", 6)
+        raising_after(patch, "commit", 6)
         with pytest.raises(KilledError):
             build_papers(papers, out)
     journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
@@ -184,7 +184,7 @@ def test_what_a_kill_left_of_a_file_is_swept(papers, tmp_path, undisturbed):
     """A journal or manifest that was being written is in nobody's way, and no store has it."""
     out, folder = tmp_path / "store", tmp_path / "store.building"
     with pytest.raises(KilledError):
-        build_papers(papers, out, callback=AtStage("taking digests"))
+        build_papers(papers, out, callback=AtStage("computing digests"))
     for name in LEFT:
         (folder / name).write_text("half a file")
     build_papers(papers, out)
@@ -215,7 +215,7 @@ def test_a_store_killed_at_any_fsync_is_that_of_an_undisturbed_one(papers, tmp_p
             left.append(tmp_path / f"{len(left)}.building")
             shutil.copytree(tmp_path / "whole.building", left[-1])
 
-    with mock.patch.object(plan, "FINE", 0), mock.patch("os.fsync", fsync):
+    with mock.patch.object(plan, "MIN_BUCKET", 0), mock.patch("os.fsync", fsync):
         work(whole)
     aside = [path for folder in left for path in folder.iterdir() if ASIDE.fullmatch(path.name)]
     assert {path.name.split(".")[1] for path in aside} == {"journal", "manifest"}
@@ -264,7 +264,7 @@ def full_disk(file, writes=0):
     text = str(found.value)
     assert f"store.building/{file} cannot be written: No space left on device." in text
     assert re.search(r"[kM]B are written, about [0-9.]+ (kB|bytes) more are needed, and", text)
-    assert "Make room and give the same command again: it goes on where it was." in text
+    assert "Free some space and run the same command again: it continues where it stopped." in text
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,8 @@ def full_disk(file, writes=0):
         ("journal.json", 2),
         ("parts/0002.labels.npy", 1),
         ("work/runs.index", 0),
-        ("work/0001.seen", 0),
-        ("work/0001.seen", 1),
+        ("work/0001.linked", 0),
+        ("work/0001.linked", 1),
         ("parts/0001.ids.arrow", 1),
         ("links/0000-0001.npy", 0),
         ("manifest.json", 0),
@@ -319,7 +319,7 @@ def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path,
 def test_with_parts_given_another_memory_goes_on(papers, tmp_path, undisturbed, first, then):
     """Links are then read in batches of another length: 100, 230 or all."""
     out, again = tmp_path / "store", AtStage(None)
-    few, more = ({"LEAST": size, "MOST": size} for size in (first, then))
+    few, more = ({"MIN_BUFFER": size, "MAX_BUFFER": size} for size in (first, then))
     with (
         mock.patch.multiple(build_module, **few),
         unreadable_links(1000),
@@ -375,12 +375,12 @@ def test_a_build_that_ends_while_another_begins_is_told_of(papers, tmp_path, und
             others.pop()(papers, out)
         return real(what, *args, **options)
 
-    again = "was building in .* until now. Give the same command again."
+    again = "was building in .* until now. Run the same command again."
     with mock.patch(before, late), pytest.raises(StoreError, match=again):
         build_papers(papers, out)
     assert tree(out) == undisturbed
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
-    with pytest.raises(OptionError, match="is a store already"):
+    with pytest.raises(OptionError, match="is already a store"):
         build_papers(papers, out)
 
 
@@ -393,8 +393,8 @@ def test_a_store_that_another_build_finishes_meanwhile_is_not_replaced(
         if others:
             others.pop()(papers, out)
 
-    monkeypatch.setattr(journal_module, "_check_ours", late)
-    with pytest.raises(OptionError, match="is a store already"):
+    monkeypatch.setattr(journal_module, "_check_building", late)
+    with pytest.raises(OptionError, match="is already a store"):
         build_papers(papers, out)
     assert tree(out) == undisturbed
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
@@ -420,7 +420,8 @@ def test_a_killed_synth_ends_with_the_same_bytes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "writes"), [("work/0001.seen", 0), ("work/0001.seen", 2), ("links/0001-0001.npy", 1)]
+    ("file", "writes"),
+    [("work/0001.linked", 0), ("work/0001.linked", 2), ("links/0001-0001.npy", 1)],
 )
 def test_a_synth_on_a_full_disk_goes_on(tmp_path, file, writes):
     with small():
@@ -439,12 +440,12 @@ from pathlib import Path
 from linkdist.pipeline import Tables
 from linkdist.store import build as build_module, resolve_links
 from linkdist.store.build import build
-from linkdist.store.build_log import Journal
+from linkdist.store.journal import Journal
 
 folder, out, last = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-build_module.LEAST = build_module.MOST = 2400
+build_module.MIN_BUFFER = build_module.MAX_BUFFER = 2400
 build_module.BATCH = 100
-resolve_links.EVERY = 1
+resolve_links.COMMIT_LINKS = 1
 real, told = Journal.append, [0]
 
 def append(self, *args):

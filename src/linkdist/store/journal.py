@@ -1,0 +1,315 @@
+"""A store while it is built: a separate directory, and a journal of the work that is done.
+
+The files of STORE are written to STORE.building. The journal there records the request, the
+progress, and the length of each growing file at that time; the files are synced to disk before the
+journal is. When a process is killed and the same request is made again, the files are truncated to
+these lengths and the work continues. Another request starts over. At the end the manifest is
+written and the directory is renamed, so an unfinished store is never taken for a complete one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linkdist._files import ASIDE, replace_text, sweep
+from linkdist._files import move_into_place
+from linkdist.artifacts.manifest import some
+from linkdist.errors import OptionError, StoreError, TableError
+from linkdist.progress import Callback
+from linkdist.store.format import JOURNAL, MANIFEST, File, Manifest, as_bytes, npy_header
+from linkdist.store.plan import format_memory
+
+WORK = "work"
+"""The folder of files that only the build needs."""
+
+NAMES = {MANIFEST, JOURNAL, "parts", "links", WORK}
+
+
+class Journal:
+    """A store that is being built; created by `open_journal`.
+
+    Attributes
+    ----------
+    target, folder : Path
+        The directory of the store, and the directory that is renamed to it.
+    state : dict
+        The progress of the work, as plain JSON.
+    needed : float
+        Approximate number of bytes of the complete store.
+    """
+
+    def __init__(self, target: Path, folder: Path, request: Any, state: dict[str, Any]) -> None:  # noqa: ANN401
+        self.target, self.folder, self.state, self.needed = target, folder, state, 0.0
+        self._request = request
+        self._lengths: dict[str, int] = state.pop("lengths", {})
+        self._unsynced: set[str] = set()
+        for name, length in self._lengths.items():
+            os.truncate(folder / name, length)
+
+    def commit(self, **state: Any) -> None:  # noqa: ANN401
+        """Record progress; everything appended so far then survives a kill."""
+        self.state |= state
+        text = {"request": self._request, **self.state, "lengths": self._lengths}
+        with self._writing(self.folder / JOURNAL):
+            for name in sorted(self._unsynced):
+                _sync(self.folder / name)
+            self._unsynced.clear()
+            replace_text(self.folder / JOURNAL, json.dumps(text))
+
+    def append(self, name: str, *content: bytes | memoryview) -> None:
+        """Append to a file; without a `commit`, the next process drops these bytes."""
+        path = self.folder / name
+        with self._writing(path), path.open("ab" if name in self._lengths else "wb") as file:
+            for piece in content:
+                file.write(piece)
+            self._lengths[name] = file.tell()
+        self._unsynced.add(name)
+
+    def length(self, name: str) -> int:
+        """The number of bytes of a growing file."""
+        return self._lengths[name]
+
+    def write_header(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        """Write the header of a .npy file that has grown to this shape."""
+        path = self.folder / name
+        with self._writing(path), path.open("r+b") as file:
+            file.write(npy_header(shape, dtype))
+        _sync(path)
+
+    @contextmanager
+    def replace(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file that appears under its name only when it is complete."""
+        path = self.folder / name
+        temporary = path.with_name(f".{path.name}")
+        with self._writing(path):
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+
+    def save(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Write a complete .npy file."""
+        with self.replace(name) as file:
+            file.write(npy_header(array.shape, array.dtype))
+            file.write(as_bytes(np.ascontiguousarray(array)))
+
+    def has(self, name: str) -> bool:
+        """Whether a file exists."""
+        return (self.folder / name).exists()
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        """Turn a full disk, or one that cannot be written to, into an error with advice."""
+        try:
+            yield
+        except (OSError, OptionError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if not isinstance(cause, OSError):
+                raise
+            free = shutil.disk_usage(self.folder).free
+            written = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+            missing = max(self.needed - written, 0)
+            raise StoreError(
+                f"{path} cannot be written: {cause.strerror or cause}. "
+                f"{format_memory(written)} are written, about {format_memory(missing)} more are "
+                f"needed, and {format_memory(free)} are free. Free some space and run the same "
+                "command again: it continues where it stopped."
+            ) from error
+
+    def finish(self, names: Sequence[str], fields: Mapping[str, Any], callback: Callback) -> None:
+        """Compute the digests, write the manifest and rename the directory.
+
+        Parameters
+        ----------
+        names : sequence of str
+            All files of the store.
+        fields : mapping
+            The fields of the manifest except `files`.
+        callback : Callback
+            Receives the progress.
+        """
+        self._lengths = {}  # from here on no file grows
+        self.commit(finishing=fields)
+        shutil.rmtree(self.folder / WORK, ignore_errors=True)
+        callback.stage("computing digests")
+        files = {}
+        for done, name in enumerate(names, start=1):
+            with (self.folder / name).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                files[name] = File(file.tell(), digest)
+            callback.progress(done, len(names))
+        with self._writing(self.folder / MANIFEST):
+            Manifest(**fields, files=dict(sorted(files.items()))).write(self.folder)
+            move_into_place(self.folder, self.target)
+        with suppress(OSError):  # a journal that stays does no harm
+            (self.target / JOURNAL).unlink()
+
+
+@contextmanager
+def open_journal(
+    directory: Path | str, request: Mapping[str, Any], overwrite: bool = False
+) -> Iterator[Journal]:
+    """Start a store, or continue one with the same request.
+
+    Parameters
+    ----------
+    directory : Path
+        The store to write.
+    request : mapping
+        Everything that determines its content, as plain JSON.
+    overwrite : bool
+        Whether an existing store may be replaced.
+
+    Raises
+    ------
+    OptionError, StoreError
+        If the directory is in use or cannot be written, or if another process is building it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.append("links/0000-0000.npy", b"some links")
+    ...         journal.commit(done=1)
+    ...         journal.append("links/0000-0000.npy", b", of which a kill leaves half")
+    ...     with open_journal(f"{folder}/store", {"seed": 0}) as journal:
+    ...         journal.state, (journal.folder / "links/0000-0000.npy").read_bytes()
+    ({'done': 1}, b'some links')
+    """
+    target = Path(directory).resolve()
+    check_target(target, overwrite)
+    folder = target.with_name(f"{target.name}.building")
+    _check_building(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        advice = "Choose a directory in a folder that you may write to."
+        raise OptionError(f"{folder} cannot be created: {error.strerror}. {advice}") from error
+    with _locked(folder):
+        sweep(folder)
+        plain = json.loads(json.dumps(request))
+        state = _read_state(folder)
+        if state is None or state.pop("request", None) != plain:
+            state = {}
+            (folder / JOURNAL).unlink(missing_ok=True)  # first: it describes the other files
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for name in ("parts", "links", WORK):
+            (folder / name).mkdir(exist_ok=True)
+        try:
+            check_target(target, overwrite)  # another process may have finished before the lock
+            yield Journal(target, folder, plain, state)
+        except (TableError, OptionError) as error:
+            cause = error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno):
+                shutil.rmtree(folder, ignore_errors=True)  # the next request will be another one
+            raise  # a table that the system could not read may be readable the next time
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise an error if a directory contains anything but a store, or a store to be kept.
+
+    Examples
+    --------
+    >>> check_target(Path("a/directory/that/does/not/exist"), overwrite=False)
+    """
+    if target.exists() and not target.is_dir():
+        raise OptionError(f"{target} is a file; a store is a directory. Choose another name.")
+    names = _names(target)
+    foreign = sorted(names - NAMES)
+    if names and (foreign or MANIFEST not in names):
+        found = f"contains {some(foreign)}" if foreign else f"has files but no {MANIFEST}"
+        raise OptionError(
+            f"{target} {found}; only an empty directory or a store is replaced. "
+            "Choose another directory, or empty this one."
+        )
+    if names and not overwrite:
+        raise OptionError(
+            f"{target} is already a store. Choose another directory, or give --overwrite."
+        )
+
+
+def _check_building(folder: Path) -> None:
+    """Raise an error if a directory that no build started is in the way."""
+    foreign = sorted(_names(folder) - NAMES)
+    if foreign:
+        raise OptionError(
+            f"{folder} contains {some(foreign)}, so it is not a store that is being built. Choose "
+            "another directory, or remove this one."
+        )
+
+
+def _names(folder: Path) -> set[str]:
+    """The names in a folder, without the temporary files that a kill leaves."""
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return set()
+    except OSError as error:
+        advice = "Choose another directory."
+        raise OptionError(f"{folder} cannot be read: {error.strerror}. {advice}") from error
+    ours = (f".{MANIFEST}.", f".{JOURNAL}.")
+    return {name for name in names if not (name.startswith(ours) and ASIDE.fullmatch(name))}
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other builds of this store out; the lock ends with the process."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    ended = f"another process was building in {folder} until now. Run the same command again."
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise StoreError(ended) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(
+                f"another process is building in {folder}. Wait for it, or choose another "
+                "directory."
+            ) from error
+        except OSError:  # a file system without locks
+            pass
+        try:  # a folder that was renamed or removed meanwhile took the lock with it
+            same = os.path.samestat(os.fstat(handle), folder.stat())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise StoreError(ended)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _read_state(folder: Path) -> dict[str, Any] | None:
+    """The journal of a killed build, if it is readable and its files have their lengths."""
+    try:
+        state = json.loads((folder / JOURNAL).read_bytes())
+        lengths = state["lengths"]
+        short = [name for name in lengths if (folder / name).stat().st_size < lengths[name]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return None if short or not isinstance(state, dict) else state
+
+
+def _sync(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
