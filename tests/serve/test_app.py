@@ -354,6 +354,7 @@ def test_a_model_of_bare_features_takes_lists_of_numbers(tmp_path):
         wrong = ask(client, [[1.0, 2.0], [1, 2, 3, None]])
         assert wrong.status_code == 422
         assert "a list of 4 finite numbers" in wrong.json()["error"]
+        assert "a list of 4 finite numbers" in ask(client, [{"a": 1}]).json()["error"]
         table = client.post("/v1/predict/table?name=x.csv", content=b"a,b\n1,2\n")
         assert table.status_code == 422
 
