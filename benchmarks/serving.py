@@ -28,8 +28,7 @@ import psutil
 from measure import RESULTS, write
 
 from linkdist import load, pipeline
-from linkdist.artifacts.model_dir import Saved, save
-from linkdist.artifacts.model_dir import load as load_model
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 
 HERE = Path(__file__).parent
 PAPERS = HERE.parent / "examples" / "papers"
@@ -190,7 +189,9 @@ def swap(folder, rows, minutes, every=20, rate=400):
             if at // every > turn and at < seconds - 5:
                 turn += 1
                 about = {**one.about, "turn": turn}
-                save(folder / name, Saved(one.model, one.encoders, about, one.rehearsal, one.onnx))
+                save_model(
+                    folder / name, Saved(one.model, one.encoders, about, one.rehearsal, one.onnx)
+                )
     settled = [mb for at, mb in series if at > min(60, seconds / 4)]
     plot_swap(series, result, every)
     yield {

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from linkdist import LinkDistClassifier, from_features, pipeline, with_links
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.pipeline import Options, Tables
 from linkdist.tables.encoders import Encoders
 from linkdist.tables.nodes import read_nodes
@@ -104,7 +104,7 @@ def predicted(path):
 def by_onnx(model, folder, feed):
     """Run the exported file, in two pieces of different sizes."""
     path = folder / "model.onnx"
-    rows, difference = pipeline.export(load(model), path, rows=folder / "new.parquet")
+    rows, difference = pipeline.export(load_model(model), path, rows=folder / "new.parquet")
     assert rows == ROWS
     assert difference <= 1e-4
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -126,7 +126,7 @@ def test_all_ways_agree_on_every_kind_of_column(folder, new):
     x = saved.encoders.encode(new)
     from_python = from_features(saved.model, x)
     assert from_python.std(axis=0).min() > 0.05, "what hardly varies agrees easily"
-    again = load(directory)
+    again = load_model(directory)
     agree(from_features(again.model, again.encoders.encode(new)), from_python, **WITHIN)
     ids, commanded = by_command(directory, folder)
     assert ids.to_pylist() == new["id"].to_pylist()

@@ -24,7 +24,7 @@ import torch
 from linkdist import fit, from_features, pipeline, with_links
 from linkdist.artifacts import manifest, onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
-from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.data import datasets
 from linkdist.data.splits import held_out
 from linkdist.errors import OptionError
@@ -128,7 +128,7 @@ def content(folder):
 
 
 def weights(model):
-    return load(model).model.network.state_dict()
+    return load_model(model).model.network.state_dict()
 
 
 def same(one, other):
@@ -143,7 +143,7 @@ def encoded(model, rows):
                         for row in rows], kind)
         for name, kind in kinds.items()
     }  # fmt: skip
-    return load(model).encoders.encode(pa.record_batch(columns))
+    return load_model(model).encoders.encode(pa.record_batch(columns))
 
 
 def predictions(path):
@@ -178,7 +178,7 @@ def test_training_leaves_a_whole_directory_and_nothing_beside_it(command, folder
     assert "column venue: categorical" in shown
     assert "column title: text" in shown
     assert re.search(r"\d+ links from \d+ rows; duplicates merged: \d+\.", shown)
-    saved = load(out)
+    saved = load_model(out)
     assert saved.model.classes == CLASSES
     assert saved.encoders.names == ("title", "venue", "year")
     assert json.loads(told.read_text()) == saved.about
@@ -192,7 +192,7 @@ def test_training_is_selflinkdist_unless_asked_otherwise(command, folder, model,
     assert Options().method == "selflinkdist"
     out = tmp_path / "model"
     assert command(*training(folder), "--out", out, "--method", "colinkdist")[0] == 0
-    itself, paper = load(model).about, load(out).about
+    itself, paper = load_model(model).about, load_model(out).about
     assert [itself["method"], paper["method"]] == ["selflinkdist", "colinkdist"]
     assert itself["estimates"]["by"] == "folds"
     assert len(paper["confusion"]) == len(CLASSES)
@@ -202,7 +202,7 @@ def test_training_is_selflinkdist_unless_asked_otherwise(command, folder, model,
 def test_training_prints_estimates_and_what_follows_from_them(command, folder, tmp_path):
     code, printed, _ = command(*training(folder), "--out", tmp_path / "model")
     assert code == 0
-    estimates = load(tmp_path / "model").about["estimates"]
+    estimates = load_model(tmp_path / "model").about["estimates"]
     for score in (*estimates["new_rows"], *estimates["known_rows"], *estimates["baselines"]):
         assert score["name"] in printed
         assert f"{100 * score['accuracy']:.1f}" in printed
@@ -218,7 +218,7 @@ def test_a_budget_is_kept_to(command, folder, tmp_path):
     arguments = [a for a in training(folder) if a not in ("--epochs", 2)]
     code, _, _ = command(*arguments, "--out", tmp_path / "model", "--budget", "0.01s")
     assert code == 0
-    assert load(tmp_path / "model").about["epochs"] == 1
+    assert load_model(tmp_path / "model").about["epochs"] == 1
     code, _, shown = command(*arguments, "--out", tmp_path / "model", "--budget", "soon")
     assert code == 2
     assert "such as 60s" in shown
@@ -232,7 +232,7 @@ def test_the_same_table_in_csv_and_parquet_is_the_same_training(command, folder,
 def test_another_seed_is_another_training_and_replaces_the_model(command, folder, own):
     before = weights(own)
     assert command(*training(folder), "--out", own, "--seed", 1, "--replicas", 2)[0] == 0
-    assert load(own).model.alpha.shape == (2,)
+    assert load_model(own).model.alpha.shape == (2,)
     assert not same(weights(own), before)
     assert [path.name for path in own.parent.iterdir()] == ["model"]
 
@@ -242,7 +242,7 @@ def test_kinds_and_features_have_the_last_word(command, folder, tmp_path):
     asked = ["--features", "year,venue", "--kinds", "year = categorical, title=text"]
     code, _, shown = command(*training(folder), "--out", out, *asked)
     assert code == 0
-    columns = {column.name: column.kind for column in load(out).encoders.columns}
+    columns = {column.name: column.kind for column in load_model(out).encoders.columns}
     assert columns == {"year": "categorical", "venue": "categorical", "title": "text"}
     assert "column year: categorical (as asked)" in shown
 
@@ -252,7 +252,7 @@ def test_without_held_out_labels_there_are_no_scores(command, folder, tmp_path):
     code, printed, _ = command(*training(folder), "--out", out, "--held-out", 0)
     assert code == 0
     assert "accuracy" not in printed
-    assert "scores" not in load(out).about
+    assert "scores" not in load_model(out).about
 
 
 def test_strict_tells_of_every_duplicate(command, folder, papers, tmp_path):
@@ -277,7 +277,7 @@ def test_prediction_from_features(command, model, folder, papers, tmp_path):
     code, printed, _ = command("predict", model, folder / "new_nodes.csv", "--out", out)
     rows = papers["new_nodes"]
     assert (code, printed) == (0, f"{len(rows)} nodes predicted: {out}\n")
-    check_predictions(out, rows, from_features(load(model).model, encoded(model, rows)))
+    check_predictions(out, rows, from_features(load_model(model).model, encoded(model, rows)))
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -289,9 +289,9 @@ def test_prediction_with_links(command, model, folder, papers, tmp_path):
     place = {row["paper"]: i for i, row in enumerate(rows)}
     links = np.array([[place[link["from"]], place[link["to"]]] for link in papers["new_links"]])
     x = encoded(model, rows)
-    expected = with_links(load(model).model, x, links)
+    expected = with_links(load_model(model).model, x, links)
     check_predictions(out, rows, expected)
-    assert np.abs(expected - from_features(load(model).model, x)).max() > 0.01
+    assert np.abs(expected - from_features(load_model(model).model, x)).max() > 0.01
 
 
 @pytest.mark.parametrize("to", ["parquet", "csv", "tsv"])
@@ -381,9 +381,9 @@ def test_an_update_leaves_the_old_model_alone(command, own, folder, papers):
     assert {path.name for path in own.parent.iterdir()} == {"model", "model-updated"}
     found = weights(new)
     assert {name for name in old if torch.equal(old[name], found[name])} == set()
-    saved = load(new)
+    saved = load_model(new)
     assert [added["nodes"] for added in saved.about["updates"]] == [len(papers["new_nodes"])]
-    assert saved.encoders.state() == load(own).encoders.state()
+    assert saved.encoders.state() == load_model(own).encoders.state()
 
 
 def test_the_old_directory_undoes_an_update(command, own, folder, tmp_path):
@@ -424,12 +424,12 @@ def test_memory_stays_bounded_while_counts_grow(command, own, folder, papers, mo
     nodes = OLD
     for times in (1, 2):
         assert command(*updating(own, folder), "--out", own)[0] == 0
-        kept = load(own).rehearsal
+        kept = load_model(own).rehearsal
         nodes += len(papers["new_nodes"])
         assert len(kept["links"]) == 40
         assert len(kept["labels"]) <= 80
         assert kept["counts"][0] == nodes
-        assert len(load(own).about["updates"]) == times
+        assert len(load_model(own).about["updates"]) == times
 
 
 def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
@@ -446,9 +446,9 @@ def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
 
 
 def test_what_an_update_needs_must_be_there(command, own, folder, tmp_path):
-    saved = load(own)
-    save(tmp_path / "forgetful", replace(saved, rehearsal=None))
-    save(tmp_path / "plain", Saved(saved.model))
+    saved = load_model(own)
+    save_model(tmp_path / "forgetful", replace(saved, rehearsal=None))
+    save_model(tmp_path / "plain", Saved(saved.model))
     before = content(tmp_path)
     code, _, shown = command(*updating(tmp_path / "forgetful", folder))
     assert code == 2
@@ -481,7 +481,7 @@ def test_export_prints_the_difference(command, model, folder, papers, tmp_path, 
     assert len(session.get_outputs()) == (3 if head else 1)
     x = encoded(model, papers["new_nodes"])
     (p,) = session.run(["probabilities"], {"features": x.toarray()})
-    np.testing.assert_allclose(p, from_features(load(model).model, x), atol=1e-4)
+    np.testing.assert_allclose(p, from_features(load_model(model).model, x), atol=1e-4)
 
 
 def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
@@ -854,7 +854,7 @@ def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monk
     tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
     pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), callback=callback)
     assert any(re.search("the model is saved.*a drawing of nothing", text) for text in said)
-    assert load(tmp_path / "model").model.classes
+    assert load_model(tmp_path / "model").model.classes
 
 
 def test_everything_is_prepared_once(folder, tmp_path, monkeypatch):
@@ -895,7 +895,7 @@ def test_a_graph_in_memory_goes_the_same_way(tmp_path):
     split = held_out(graph.labels, 0.1, seed=0)
     alone = fit(graph, split, method="colinkdist", epochs=1)
     np.testing.assert_array_equal(
-        from_features(load(tmp_path / "model").model, graph.features),
+        from_features(load_model(tmp_path / "model").model, graph.features),
         from_features(alone.model, graph.features),
     )
     assert saved.about["scores"]["held-out nodes"] == len(split.validation)

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from linkdist.artifacts.model_dir import load_model, save_model
     from linkdist.classifier import LinkDistClassifier
     from linkdist.data.datasets import load
     from linkdist.data.graph import Graph
@@ -31,13 +32,16 @@ __all__ = [
     "from_features",
     "full_supervised",
     "load",
+    "load_model",
     "named_split",
     "observe",
+    "save_model",
     "semi_supervised",
     "with_links",
 ]
 
 _HOMES = {
+    "artifacts.model_dir": ("load_model", "save_model"),
     "classifier": ("LinkDistClassifier",),
     "data.datasets": ("load",),
     "data.graph": ("Graph",),
@@ -55,7 +59,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    # PyTorch and scikit-learn take seconds to import, and a service needs neither.
+    # Importing PyTorch and scikit-learn takes seconds, and a service needs neither.
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"linkdist.{module}"), name)

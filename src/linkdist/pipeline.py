@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from linkdist.artifacts.model_dir import Saved, check_target, load, save
+from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_model
 from linkdist.artifacts.onnx import export_onnx, with_onnx
 from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
@@ -210,10 +210,10 @@ def train(
     if trained.fit.estimates is not None:
         about["estimates"] = trained.fit.estimates.as_json()
     saved = Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
-    save(out, saved)
+    save_model(out, saved)
     checkpoint.remove()
     saved = _with_report(saved, trained, out, callback, tsne)
-    save(out, saved)
+    save_model(out, saved)
     return saved
 
 
@@ -357,7 +357,7 @@ def update(
     check_target(out)
     if problems := epoch_problems(epochs):
         raise OptionError(" ".join(problems))
-    saved = model if isinstance(model, Saved) else load(model)
+    saved = model if isinstance(model, Saved) else load_model(model)
     if saved.rehearsal is None:
         raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
     there = saved.model.to(find_device(device))
@@ -375,7 +375,7 @@ def update(
     updates = [*saved.about.get("updates", []), _describe(graph, str(report))]
     about = {**saved.about, "updates": updates}
     new = with_onnx(Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
-    save(out, new)
+    save_model(out, new)
     return new
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from linkdist.artifacts.model_dir import Saved, load
+from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.graph import FeatureMatrix
 from linkdist.errors import ModelError, TableError
 from linkdist.model import Model, from_features, logits
@@ -62,7 +62,9 @@ def predict(
     int
         Number of predicted nodes.
     """
-    return predict_table(load(model), nodes, out, edges=edges, device=device, callback=callback)
+    return predict_table(
+        load_model(model), nodes, out, edges=edges, device=device, callback=callback
+    )
 
 
 def predict_table(

@@ -57,7 +57,7 @@ def test_a_card_tells_all_that_is_known():
     ]
     assert "a node's `field`, one of 2," in text
     assert "$ linkdist predict papers nodes.parquet" in found["Use"]
-    assert 'load("papers")' in found["Use"]
+    assert 'load_model("papers")' in found["Use"]
     assert "column `paper`" in found["Use"]
     assert cells(found["Held-out accuracy"])[2:] == [
         ["from features", "81.2%"],

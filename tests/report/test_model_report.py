@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from linkdist import pipeline
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.data.graph import UNKNOWN
 from linkdist.pipeline import Options, Tables
 from linkdist.report.charts import DARK, LIGHT, SHAPES, SHOWN, accuracy_curve, heat_map, map_of
@@ -337,7 +337,7 @@ def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
         assert sentence in page
     # A single look is no curve.
     assert [id for id in Page(page).ids if id in SECTIONS] == SECTIONS[1:]
-    assert load(out).report is None
+    assert load_model(out).report is None
     pipeline.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
     assert not (out / "report.html").exists()
     assert "no report" in (out / "README.md").read_text("utf-8")

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
@@ -31,7 +31,7 @@ def vectors(path):
     encoders.see(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
     encoders.settle()
     network = Model(ForkedMLP(3, 2, [0]), torch.ones(1), ("a", "b"))
-    save(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
+    save_model(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
     return path
 
 
@@ -39,5 +39,5 @@ def bare(path, replicas=2):
     network = ForkedMLP(4, 3, list(range(replicas)))
     alpha = torch.linspace(0.5, 1.5, replicas)
     saved = Saved(Model(network, alpha, ("a", "b", "c")))
-    save(path, with_onnx(saved))
+    save_model(path, with_onnx(saved))
     return saved

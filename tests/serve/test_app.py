@@ -13,7 +13,7 @@ import torch
 from starlette.testclient import TestClient
 
 from linkdist import from_features, with_links
-from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
@@ -195,7 +195,7 @@ def client_of_wide(tmp_path):
     """A model with 200 columns."""
     encoders = make_encoders({f"c{k}": "numeric" for k in range(200)})
     network = Model(ForkedMLP(200, 2, [0]), torch.ones(1), ("a", "b"))
-    save(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
+    save_model(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
     with TestClient(make_app(Settings(str(tmp_path / "wide")))) as client:
         yield client
 

@@ -100,8 +100,8 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
     if columns is None:
         return (
             "In Python, with the features of n nodes as an array of n rows:\n\n"
-            "```python\nimport linkdist\nfrom linkdist.artifacts.model_dir import load\n\n"
-            f"saved = load({json.dumps(name)})\n"
+            "```python\nimport linkdist\nfrom linkdist.artifacts.model_dir import load_model\n\n"
+            f"saved = load_model({json.dumps(name)})\n"
             "probabilities = linkdist.from_features(saved.model, features)\n```"
         )
     return (
@@ -111,8 +111,8 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
         "--out predictions.parquet\n```\n\n"
         "In Python:\n\n"
         "```python\nimport linkdist\nimport pyarrow.parquet as pq\n"
-        "from linkdist.artifacts.model_dir import load\n\n"
-        f"saved = load({json.dumps(name)})\n"
+        "from linkdist.artifacts.model_dir import load_model\n\n"
+        f"saved = load_model({json.dumps(name)})\n"
         'for batch in pq.ParquetFile("nodes.parquet").iter_batches():\n'
         "    features = saved.encoders.encode(batch)\n"
         "    probabilities = linkdist.from_features(saved.model, features)\n```"

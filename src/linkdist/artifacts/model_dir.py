@@ -80,7 +80,7 @@ class Saved:
     report: str | None = None
 
 
-def save(directory: Path | str, saved: Saved) -> None:
+def save_model(directory: Path | str, saved: Saved) -> None:
     """Write a model directory, replacing the model that is there.
 
     Parameters
@@ -100,8 +100,8 @@ def save(directory: Path | str, saved: Saved) -> None:
     >>> from tempfile import TemporaryDirectory
     >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
     >>> with TemporaryDirectory() as folder:
-    ...     save(f"{folder}/model", Saved(model))
-    ...     load(f"{folder}/model").model.classes
+    ...     save_model(f"{folder}/model", Saved(model))
+    ...     load_model(f"{folder}/model").model.classes
     ('a', 'b', 'c')
     """
     check_target(directory)
@@ -157,7 +157,7 @@ def check_target(directory: Path | str) -> None:
         )
 
 
-def load(directory: Path | str) -> Saved:
+def load_model(directory: Path | str) -> Saved:
     """Read a model directory; the model is on the CPU.
 
     Parameters
@@ -177,7 +177,7 @@ def load(directory: Path | str) -> Saved:
 
     Examples
     --------
-    >>> load("/nowhere")
+    >>> load_model("/nowhere")
     Traceback (most recent call last):
     linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
     """

@@ -84,7 +84,7 @@ def export_onnx(
     Parameters
     ----------
     saved : Saved
-        As `linkdist.artifacts.model_dir.load` gives it.
+        As `linkdist.artifacts.model_dir.load_model` gives it.
     path : Path or str
         The file; its folder must be there.
     with_neighbour_head : bool, optional

@@ -138,8 +138,8 @@ def _export(directory: Path) -> bytes:
     """Export a model that was saved without an ONNX file, in a process that imports PyTorch."""
     code = (
         "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
-        "from linkdist.artifacts.model_dir import load; "
-        "export_onnx(load(sys.argv[1]), sys.argv[2], with_neighbour_head=True, raw=False)"
+        "from linkdist.artifacts.model_dir import load_model; "
+        "export_onnx(load_model(sys.argv[1]), sys.argv[2], with_neighbour_head=True, raw=False)"
     )
     with TemporaryDirectory() as folder:
         file = Path(folder, ONNX)
