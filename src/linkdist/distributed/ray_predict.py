@@ -122,7 +122,8 @@ def predict_directory(
     >>> with TemporaryDirectory() as folder:
     ...     model, nodes, out = (Path(folder, name) for name in ("model", "nodes", "out"))
     ...     about = {"id": "paper", "label": "field"}
-    ...     save_model(model, Saved(Model(network, torch.ones(1), ("art", "math")), encoders, about))
+    ...     trained = Model(network, torch.ones(1), ("art", "math"))
+    ...     save_model(model, Saved(trained, encoders, about))
     ...     nodes.mkdir()
     ...     pa.parquet.write_table(pa.table({"paper": [7, 8], "age": [1, 3]}), nodes / "a.parquet")
     ...     pa.parquet.write_table(pa.table({"paper": [9], "age": [2]}), nodes / "b.parquet")
