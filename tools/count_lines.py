@@ -14,7 +14,7 @@ def lines_of_code(source: str) -> int:
 
     Examples
     --------
-    >>> lines_of_code('"A module."\\n\\n# why\\nx = 1\\n')
+    >>> lines_of_code("# why" + chr(10) + "x = 1")
     1
     """
     strings: set[int] = set()

@@ -1,39 +1,84 @@
-"""Files that are there whole or not at all.
+"""Files and directories that are written completely or not at all.
 
-Text is written aside, in the same folder, and then takes its name in one step that the system
-does not divide. Whoever reads meanwhile, or comes after a process was killed, finds the old file
-or the new one, never half of either. What a kill leaves aside, `sweep` takes away.
+Everything is first written under a temporary name in the same folder and then renamed, which is
+atomic. A reader, or the next process after one was killed, finds the old content or the new one,
+never a part of either. `sweep` and the next write remove what a killed process left.
+
+A directory changes places with the temporary one in a single step where the system offers one.
+Elsewhere there are two steps: the old directory is renamed to a name that ends in `.old`, then the
+new one gets its name. If a process is killed between the two, the next reader or writer restores
+the old directory. Writers of directories in one folder lock the folder against each other; readers
+share the lock, so that all files that are read belong to the same version.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
-from contextlib import suppress
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 from linkdist.errors import OptionError
 
 ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
-"""The name of a file while it is written."""
+"""Temporary names."""
+LOCK_TIMEOUT = 60.0
+"""Seconds that a process waits for others that write a directory in the same folder."""
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole, in place of the one that may be there.
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces `path` when the block ends without an exception.
 
     Parameters
     ----------
     path : Path
-        The file; its folder must be there.
-    text : str
-        What it shall hold, in UTF-8.
+        The file. Its folder must exist.
+
+    Yields
+    ------
+    binary file
+        Open for writing.
 
     Raises
     ------
     OptionError
-        If it cannot be written there. What was there is left as it was.
+        If the file cannot be written. The old file stays as it was.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "notes.md")) as file:
+    ...         _ = file.write(b"text")
+    ...     Path(folder, "notes.md").read_text()
+    'text'
+    """
+    aside = _temporary(path)
+    try:
+        with aside.open("xb") as file:
+            yield file
+            _sync(file)
+        aside.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        with suppress(OSError):  # missing if it was renamed or never created
+            aside.unlink()
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, replacing an existing one; see `replacing`.
 
     Examples
     --------
@@ -49,7 +94,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    r"""`replace_text` for what is not text.
+    r"""Write a binary file, replacing an existing one; see `replacing`.
 
     Examples
     --------
@@ -59,36 +104,134 @@ def replace_bytes(path: Path, content: bytes) -> None:
     ...     Path(folder, "numbers").read_bytes()
     b'\x00\x00\x00'
     """
-    aside = path.with_name(f".{path.name}.{uuid4().hex}")
+    with replacing(path) as file:
+        file.write(content)
+
+
+def replace_directory(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write a directory, replacing an existing one with everything in it.
+
+    Parameters
+    ----------
+    target : Path
+        The directory; not a symbolic link.
+    files : mapping of str to bytes
+        The content of each file.
+
+    Raises
+    ------
+    OptionError
+        If the directory cannot be written. The old directory stays as it was.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     target = Path(folder, "model")
+    ...     replace_directory(target, {"one": b"1", "two": b"2"})
+    ...     replace_directory(target, {"three": b"3"})
+    ...     [path.name for path in Path(folder).rglob("*")]
+    ['model', 'three']
+    """
+    aside = _temporary(target)
     try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            # Else a crash may leave the new name on a file whose content was never stored.
-            os.fsync(file.fileno())
-        aside.replace(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(target.parent, exclusive=True):
+            _restore(target)
+            for path in _leftovers(target):
+                shutil.rmtree(path, ignore_errors=True)
+            aside.mkdir()
+            for name, content in files.items():
+                with (aside / name).open("xb") as file:
+                    file.write(content)
+                    _sync(file)
+            move_into_place(aside, target)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise unwritable(target, error) from error
     finally:
-        with suppress(OSError):  # not there: renamed by now, or never made
-            aside.unlink()
+        shutil.rmtree(aside, ignore_errors=True)  # exists only after a failure
+
+
+def move_into_place(aside: Path, target: Path) -> None:
+    """Rename a directory to `target`, replacing an existing one with everything in it.
+
+    Parameters
+    ----------
+    aside, target : Path
+        Directories in the same folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "new").mkdir()
+    ...     move_into_place(Path(folder, "new"), Path(folder, "old"))
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['old']
+    """
+    _sync_folder(aside)
+    if not target.exists():
+        aside.rename(target)
+    elif not _exchange(aside, target):
+        old = aside.with_name(f"{aside.name}.old")
+        target.rename(old)
+        aside.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    _sync_folder(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)  # after an exchange, the old directory
+
+
+def read_directory(target: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Read files of a directory, all of the same version.
+
+    Parameters
+    ----------
+    target : Path
+        The directory.
+    names : iterable of str
+        The files to read; missing ones are skipped.
+
+    Raises
+    ------
+    OSError
+        If the directory does not exist or cannot be read, or if another process writes it for
+        longer than `LOCK_TIMEOUT`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     replace_directory(Path(folder, "model"), {"one": b"1", "two": b"2"})
+    ...     read_directory(Path(folder, "model"), ["two", "three"])
+    {'two': b'2'}
+    """
+    if not target.exists():
+        with suppress(OSError), _locked(target.parent, exclusive=True):
+            _restore(target)
+    with _locked(target.parent, exclusive=False):
+        there = {path.name for path in target.iterdir()}
+        return {name: (target / name).read_bytes() for name in names if name in there}
 
 
 def unwritable(path: Path, error: OSError) -> OptionError:
-    """What to say of a file that cannot be written.
+    """The error for a path that cannot be written.
 
     Examples
     --------
     >>> print(unwritable(Path("notes.md"), OSError(errno.ENOSPC, "No space left on device")))
     notes.md cannot be written: No space left on device. Make room.
     """
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    advice = "Make room." if full else "Name a folder that is there and that you may write to."
-    return OptionError(f"{path} cannot be written: {error.strerror}. {advice}")
+    if isinstance(error, TimeoutError):
+        advice = "Wait for the process that is writing there, then try again."
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "Make room."
+    else:
+        advice = "Name a folder that is there and that you may write to."
+    return OptionError(f"{path} cannot be written: {error.strerror or error}. {advice}")
 
 
 def sweep_aside(path: Path) -> None:
-    """Remove what processes that were killed while they wrote this very file left beside it.
+    """Remove the temporary files that killed processes left while they wrote this file.
 
     Examples
     --------
@@ -99,21 +242,19 @@ def sweep_aside(path: Path) -> None:
     ...     list(Path(folder).iterdir())
     []
     """
-    left = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}")
     with suppress(OSError):  # no such folder
-        for other in path.parent.iterdir():
-            if left.fullmatch(other.name):
-                with suppress(OSError):
-                    other.unlink()
+        for other in _leftovers(path):
+            with suppress(OSError):
+                other.unlink()
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote a file left in a folder.
+    """Remove all temporary files that killed processes left in a folder.
 
     Parameters
     ----------
     folder : Path
-        Into which `replace_text` wrote, and into which no process is writing now.
+        A folder into which no process is writing.
 
     Examples
     --------
@@ -126,5 +267,82 @@ def sweep(folder: Path) -> None:
     """
     for path in folder.iterdir():
         if ASIDE.fullmatch(path.name):
-            with suppress(OSError):  # it is in nobody's way
+            with suppress(OSError):  # it does no harm
                 path.unlink()
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid4().hex}")
+
+
+def _leftovers(path: Path) -> list[Path]:
+    """The temporary files or directories of a path."""
+    name = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{32}(\.old)?")
+    return [other for other in path.parent.iterdir() if name.fullmatch(other.name)]
+
+
+def _restore(target: Path) -> None:
+    """Give a directory its name back after a kill between two renames."""
+    if not target.exists():
+        for path in _leftovers(target):
+            if path.name.endswith(".old"):
+                path.rename(target)
+                return
+
+
+@contextmanager
+def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
+    """Lock a folder, alone or together with other readers; the lock ends with the process."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    kind = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, kind)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    text = f"another process has been writing there for {LOCK_TIMEOUT:g} seconds"
+                    raise TimeoutError(errno.ETIMEDOUT, text) from error
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    # Otherwise a crash may leave the new name on a file whose content was never stored.
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in a single step; False where the system does not offer that."""
+    library = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+    if library is None or not hasattr(library, "renameat2"):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if library.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in NOT_OFFERED:
+        return False
+    raise OSError(number, os.strerror(number), str(other))

@@ -107,7 +107,7 @@ def test_the_files_are_plain(directory):
         *("README.md", "curve.svg", "model.json", "rehearsal.safetensors", "weights.safetensors")
     ]
     header = json.loads((directory / "model.json").read_text(), parse_constant=pytest.fail)
-    assert header["format"] == 2
+    assert header["format"] == 3
     assert header["shape"] == {"replicas": 2, "features": 5, "hidden": 8, "classes": 3}
     for name in ("weights.safetensors", "rehearsal.safetensors"):
         digest = hashlib.sha256((directory / name).read_bytes()).hexdigest()
@@ -199,9 +199,9 @@ def test_what_is_no_model_is_not_loaded(tmp_path):
 
 
 def test_a_newer_format_names_its_program_and_the_way(directory):
-    change_header(directory, format=3, program="9.1.0")
+    change_header(directory, format=4, program="9.1.0")
     with pytest.raises(
-        ModelError, match=r"format 3, written by linkdist 9\.1\.0.*reads format 2"
+        ModelError, match=r"format 4, written by linkdist 9\.1\.0.*reads format 3"
     ) as e:
         load(directory)
     assert "pip install --upgrade linkdist" in str(e.value)
@@ -269,6 +269,9 @@ def test_a_file_of_another_kind_is_refused(directory):
     [
         ({"alpha": [1.0]}, r"alpha has shape \(1,\) for 2 replicas"),
         ({"alpha": [1.0, float("nan")]}, "alpha is"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"dropout": 10**400}, r"model\.json was changed or cut off"),
+        ({"dropout": "half"}, r"model\.json was changed or cut off"),
         ({"alpha": "much"}, r"model\.json was changed or cut off"),
         ({"classes": ["a"]}, "1 names for 3 classes"),
         ({"classes": None}, r"model\.json was changed or cut off"),
@@ -314,7 +317,10 @@ def test_what_is_no_header_is_refused(directory, text):
         load(directory)
 
 
-KEYS = ("format", "program", "shape", "classes", "alpha", "own", "columns", "about", "digests")
+KEYS = (
+    *("format", "program", "shape", "classes", "alpha", "own", "dropout", "columns", "about"),
+    "digests",
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -343,14 +349,14 @@ import os, sys, time
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from linkdist.artifacts import directories
+from linkdist import _files
 from linkdist.artifacts.model_dir import Saved, save
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 
 if sys.argv[2] == "two renames":
     rename = Path.rename
-    directories._exchange = lambda one, other: False
+    _files._exchange = lambda one, other: False
     # The step between them takes as long as all others, so that kills hit it.
     Path.rename = lambda path, target: (rename(path, target), time.sleep(0.01))
 models = [

@@ -26,6 +26,7 @@ from linkdist.store.plan import MEMORY
 from linkdist.store.synthetic import DENSE, Planted
 from linkdist.tables.schema import KINDS
 from linkdist.training.fit import METHODS
+from linkdist.training.hyperparameters import Hyperparameters
 from tests.cli.common import ESCAPE, NO_GPU, refused, start, words
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -196,6 +197,13 @@ def test_defaults_and_names_in_the_help_are_those_of_the_library():
     assert params["train", "memory"].show_default.startswith(f"{MEMORY};")
     assert all(kind in params["train", "kinds"].help for kind in KINDS)
     assert f"share is {HELD_OUT}." in params["train", "held_out"].help
+    hyper = Hyperparameters()
+    assert params["train", "hidden_size"].default == hyper.hidden_size
+    assert params["train", "dropout"].default == hyper.dropout
+    assert params["train", "batch_size"].show_default.startswith(f"{hyper.batch};")
+    rates = hyper.rate("selflinkdist"), hyper.rate("linkdist")
+    shown = "{} for selflinkdist, {} for the other methods".format(*rates)
+    assert params["train", "learning_rate"].show_default == shown
     for field in fields(Planted):
         assert params["synth", field.name].default in (field.default, None), field.name
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from linkdist.artifacts.model_dir import load
 from linkdist.cli.train import parse_time
 from linkdist.data.datasets import DATASETS
 from linkdist.errors import OptionError
@@ -30,8 +31,40 @@ def test_an_argument_beside_tables_is_an_error(command, papers, tmp_path):
 def test_the_help_shows_the_groups_in_order(command):
     _, out, _ = command("train", "--help")
     titles = re.findall(r"╭─ ([A-Z][\w ]+) ─", out)
-    assert titles == ["Options", "Node table", "Link table", "Store", "Training", "Output"]
+    assert titles == [
+        "Options",
+        "Node table",
+        "Link table",
+        "Store",
+        "Training",
+        "Network",
+        "Output",
+    ]
     assert "Usage: linkdist train [OPTIONS]" in words(out)
+
+
+def test_hyperparameters_reach_the_model(command, papers, tmp_path):
+    tables = ("--nodes", papers / "nodes.csv", "--edges", papers / "links.csv")
+    about = ("--id", "paper", "--label", "field", "--method", "linkdist", "--epochs", "1")
+    network = ("--hidden-size", "16", "--dropout", "0.25", "--batch-size", "512")
+    out = ("--learning-rate", "0.02", "--device", "cpu", "--out", tmp_path / "model")
+    code, _, err = command("train", *tables, *about, *network, *out)
+    assert code == 0, err
+    assert load(tmp_path / "model").model.network.hidden == 16
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--dropout", "1"), "dropout must be from 0 to below 1; found 1.0"),
+        (("--learning-rate", "0"), "learning_rate must be a number above 0; found 0.0"),
+    ],
+)
+def test_a_hyperparameter_out_of_range_is_an_error(command, papers, tmp_path, option, message):
+    tables = ("--nodes", papers / "nodes.csv", "--edges", papers / "links.csv")
+    about = ("--id", "paper", "--label", "field", "--out", tmp_path / "model")
+    refused(command("train", *tables, *about, *option), message)
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0s", "-1m", "infh", "nan"])

@@ -1,9 +1,6 @@
 """The service in this process. Oracles: the model in PyTorch, and the request itself."""
 
 import asyncio
-import base64
-import json
-import shutil
 import threading
 import time
 
@@ -16,41 +13,17 @@ import torch
 from starlette.testclient import TestClient
 
 from linkdist import from_features, with_links
-from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.artifacts.model_dir import Saved, save
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.serve.app import make_app
+from linkdist.serve.batching import compute
 from linkdist.serve.engine import Engine
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.settings import Settings
-
-ROWS = [
-    {"title": "photon theory of vacuum", "venue": "review", "year": 1974},
-    {"title": "species and larva", "venue": "letters", "year": 1999},
-    {"title": None, "venue": "nowhere", "year": 2010.5},
-    {"year": "2001"},
-]
-
-
-@pytest.fixture(scope="module")
-def model(papers_model):
-    return load(papers_model)
-
-
-@pytest.fixture
-def app(papers_model):
-    return make_app(Settings(str(papers_model), rows=100, body_bytes=20_000, file_bytes=100_000))
-
-
-@pytest.fixture
-def client(app):
-    with TestClient(app, raise_server_exceptions=False) as client:
-        yield client
-
-
-def ask(client, rows=ROWS, **more):
-    return client.post("/v1/predict", json={"rows": rows, **more})
+from linkdist.tables.encoders import make_encoders
+from tests.serve.models import ROWS, ask, bare, shares, vectors
 
 
 def encoded(model, rows):
@@ -60,10 +33,6 @@ def encoded(model, rows):
         full, schema=pa.schema({"title": pa.string(), "venue": pa.string(), "year": pa.float64()})
     )
     return model.encoders.encode(batch)
-
-
-def shares(answer):
-    return np.array([list(one["probabilities"].values()) for one in answer.json()["predictions"]])
 
 
 def test_rows_are_predicted_as_the_model_does(client, model):
@@ -224,8 +193,6 @@ def test_a_hostile_request_is_refused_quickly(client_of_wide):
 @pytest.fixture
 def client_of_wide(tmp_path):
     """A model with 200 columns."""
-    from linkdist.tables.encoders import make_encoders
-
     encoders = make_encoders({f"c{k}": "numeric" for k in range(200)})
     network = Model(ForkedMLP(200, 2, [0]), torch.ones(1), ("a", "b"))
     save(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
@@ -297,9 +264,6 @@ def test_requests_that_arrive_together_are_computed_together(app, model):
 
 def test_one_request_that_cannot_be_computed_does_not_spoil_the_others(tmp_path):
     """Features of 3e38 are finite, but their probabilities are not."""
-    from linkdist.serve.batching import compute
-    from linkdist.serve.errors import RefusedError
-
     bare(tmp_path / "bare")
     engine = Engine(tmp_path / "bare")
     bodies = [b'{"rows": [[1, 2, 3, 4]]}', b'{"rows": [[3e38, 3e38, 3e38, 3e38]]}']
@@ -311,9 +275,6 @@ def test_one_request_that_cannot_be_computed_does_not_spoil_the_others(tmp_path)
 
 
 def test_a_vector_of_another_length_is_refused_with_all_other_problems(tmp_path):
-    from linkdist.serve.batching import compute
-    from linkdist.serve.errors import RefusedError
-
     engine = Engine(vectors(tmp_path / "vectors"))
     bodies = [b'{"rows": [{"v": [1, 2, 3]}]}', b'{"rows": [{"v": []}]}']
     first, third = compute(engine, [engine.schema.read(body, 10) for body in bodies])
@@ -322,25 +283,6 @@ def test_a_vector_of_another_length_is_refused_with_all_other_problems(tmp_path)
         engine.schema.read(b'{"rows": [{"v": [1]}, {"w": 1}]}', 10)
     assert "vectors of length 3" in refused.value.columns["v"]
     assert "unknown column 'w'" in refused.value.error
-
-
-def vectors(path):
-    from linkdist.tables.encoders import make_encoders
-
-    encoders = make_encoders({"v": "vector"})
-    encoders.see(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
-    encoders.settle()
-    network = Model(ForkedMLP(3, 2, [0]), torch.ones(1), ("a", "b"))
-    save(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
-    return path
-
-
-def bare(path, replicas=2):
-    network = ForkedMLP(4, 3, list(range(replicas)))
-    alpha = torch.linspace(0.5, 1.5, replicas)
-    saved = Saved(Model(network, alpha, ("a", "b", "c")))
-    save(path, with_onnx(saved))
-    return saved
 
 
 def test_a_model_of_bare_features_takes_lists_of_numbers(tmp_path):
@@ -354,240 +296,9 @@ def test_a_model_of_bare_features_takes_lists_of_numbers(tmp_path):
         wrong = ask(client, [[1.0, 2.0], [1, 2, 3, None]])
         assert wrong.status_code == 422
         assert "a list of 4 finite numbers" in wrong.json()["error"]
+        assert "a list of 4 finite numbers" in ask(client, [{"a": 1}]).json()["error"]
         table = client.post("/v1/predict/table?name=x.csv", content=b"a,b\n1,2\n")
         assert table.status_code == 422
-
-
-def test_a_model_without_its_onnx_file_is_served_all_the_same(tmp_path):
-    saved = Saved(Model(ForkedMLP(4, 3, [0]), torch.ones(1), ("a", "b", "c")))
-    save(tmp_path / "plain", saved)
-    x = np.eye(4, dtype=np.float32)
-    found = Engine(tmp_path / "plain").probabilities(x)
-    np.testing.assert_allclose(found, from_features(saved.model, x), atol=1e-4)
-
-
-# A model that is replaced -------------------------------------------------------------------------
-
-
-def test_a_new_model_is_picked_up_and_a_bad_one_refused(tmp_path):
-    path = tmp_path / "model"
-    bare(path)
-    app = make_app(Settings(str(path)))
-    current = app.app.state.current
-    old = current.engine.header.version
-    asyncio.run(current.check())
-    assert current.engine.header.version == old
-
-    bare(path, replicas=3)
-    asyncio.run(current.check())
-    new = current.engine.header.version
-    assert new != old
-    assert current.engine.header.shape.replicas == 3
-
-    (path / "model.onnx").write_bytes(b"cut off")
-    (path / "model.json").write_text((path / "model.json").read_text() + " ")
-    asyncio.run(current.check())
-    assert current.engine.header.version == new
-    assert "SHA-256" in current.refused.reason
-    with TestClient(app) as client:
-        assert ask(client, [[0, 0, 0, 0]]).json()["version"] == new
-        assert "SHA-256" in client.get("/v1/model").json()["refused"]["reason"]
-
-    shutil.rmtree(path)
-    asyncio.run(current.check())
-    assert current.engine.header.version == new
-    bare(path)
-    asyncio.run(current.check())
-    assert current.refused is None
-    assert current.engine.header.shape.replicas == 2
-
-
-def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, monkeypatch):
-    path = tmp_path / "model"
-    bare(path)
-    current = make_app(Settings(str(path))).app.state.current
-
-    def fails(directory):
-        raise RuntimeError("out of luck")
-
-    async def replace_twice():
-        watching = asyncio.create_task(current.watch())
-        with monkeypatch.context() as patch:
-            patch.setattr("linkdist.serve.reload.Engine", fails)
-            bare(path, replicas=3)
-            await until(lambda: current.refused is not None)
-        assert "RuntimeError: out of luck" in current.refused.reason
-        assert current.engine.header.shape.replicas == 2
-        bare(path, replicas=4)
-        await until(lambda: current.engine.header.shape.replicas == 4)
-        watching.cancel()
-
-    async def until(condition):
-        async with asyncio.timeout(20):
-            while not condition():
-                await asyncio.sleep(0.02)
-
-    asyncio.run(replace_twice())
-
-
-def test_a_service_reads_only_the_files_that_it_uses(papers_model, monkeypatch):
-    from pathlib import Path
-
-    opened, read = [], Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
-    engine = Engine(papers_model)
-    assert not engine.header.files
-    assert set(opened) == {"model.json", "model.onnx", "curve.svg", "report.html"}
-
-
-def test_a_symbolic_link_in_a_model_directory_is_not_followed(tmp_path):
-    bare(tmp_path / "model")
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "model" / "report.html").symlink_to(tmp_path / "secret")
-    assert "report.html" not in Engine(tmp_path / "model").extras
-
-
-def test_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path):
-    bare(tmp_path / "one")
-    saved = load(tmp_path / "one")
-    other = Saved(Model(ForkedMLP(4, 2, [0]), torch.ones(1), ("a", "b")))
-    foreign = with_onnx(other).onnx
-    for content in (foreign, b"no onnx", saved.onnx[:-50]):
-        save(tmp_path / "two", Saved(saved.model, onnx=content))
-        with pytest.raises(ModelError):
-            Engine(tmp_path / "two")
-
-
-# Tables -------------------------------------------------------------------------------------------
-
-
-def test_a_table_is_predicted_as_the_command_does(client, papers, papers_model, tmp_path):
-    from linkdist.pipeline import predict
-
-    predict(papers_model, papers / "new_nodes.csv", tmp_path / "expected.csv", device="cpu")
-    answer = client.post(
-        "/v1/predict/table?name=new.csv", content=(papers / "new_nodes.csv").read_bytes()
-    )
-    assert answer.headers["content-type"].startswith("text/csv")
-    found, expected = (
-        pa.csv.read_csv(pa.py_buffer(content))
-        for content in (answer.content, (tmp_path / "expected.csv").read_bytes())
-    )
-    assert found.schema == expected.schema
-    assert found["paper"] == expected["paper"]
-    for name in found.schema.names[2:]:
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-4)
-
-
-def test_a_table_tells_how_far_it_is(client, papers):
-    content = (papers / "new_nodes.csv").read_bytes()
-    whole = client.post("/v1/predict/table?name=new.csv", content=content)
-    answer = client.post(
-        "/v1/predict/table?name=new.csv",
-        content=content,
-        headers={"accept": "application/x-ndjson"},
-    )
-    first, *pieces, last = [json.loads(line) for line in answer.text.splitlines()]
-    assert first == {"total": None}
-    assert last == {"end": pieces[-1]["done"]}
-    assert "".join(piece["csv"] for piece in pieces) == whole.text
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "status", "words"),
-    [
-        ("x.csv", b"", 422, "x.csv is empty"),
-        ("x.csv", b"paper,year\n1,2\n", 422, "lacks 'title', 'venue' and has 'paper'"),
-        ("x.csv", b"paper,title,venue,year\n1,a,b,old\n", 422, "row 1 has 'old'"),
-        ("x.csv", b"paper,title,venue,year\n", 422, "has no rows"),
-        ("x.parquet", b"PAR1 not really", 422, "x.parquet"),
-        ("x.csv", b"PAR1\0\0\0\0", 422, "holds Parquet"),
-        ("x.txt", b"paper\n", 415, "must be a table"),
-        ("x", b"paper\n", 415, "must be a table"),
-        ("x.csv", b"a" * 200_000, 413, "100,000 bytes"),
-    ],
-)
-def test_a_bad_table_is_refused_by_its_owners_name(client, name, content, status, words):
-    for accept in ("text/csv", "application/x-ndjson"):
-        answer = client.post(
-            f"/v1/predict/table?name={name}", content=content, headers={"accept": accept}
-        )
-        told = answer.text if answer.status_code == 200 else answer.json()["error"]
-        assert words in told
-        assert "/tmp" not in told
-        assert answer.status_code in ((200, status) if "nd" in accept else (status,))
-
-
-@pytest.mark.parametrize("accept", ["text/csv", "application/x-ndjson"])
-def test_a_table_that_nobody_waits_for_gives_back_its_place(papers_model, papers, accept):
-    """There is one place, and the clients of the first three tables are gone before the answer."""
-    app = make_app(Settings(str(papers_model), tables=1))
-    content = (papers / "new_nodes.csv").read_bytes()
-    path, query = "/v1/predict/table", b"name=a.csv"
-    headers, asgi = [(b"accept", accept.encode())], {"spec_version": "2.4"}
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": query,
-             "headers": headers, "asgi": asgi}  # fmt: skip
-
-    async def receive():
-        return {"type": "http.request", "body": content}
-
-    async def gone(message):
-        raise OSError("the client has gone")
-
-    async def ask_and_leave():
-        for _ in range(3):
-            await app(scope, receive, gone)
-        transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post(f"{path}?name=a.csv", content=content)
-
-    assert asyncio.run(ask_and_leave()).status_code == 200
-
-
-# The token ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def locked(papers_model, tmp_path):
-    (tmp_path / "token").write_text("a token of many letters\n")
-    app = make_app(Settings(str(papers_model), token_file=str(tmp_path / "token")))
-    with TestClient(app) as client:
-        yield client
-
-
-def basic(password):
-    return "Basic " + base64.b64encode(f"anyone:{password}".encode()).decode()
-
-
-@pytest.mark.parametrize("sent", [
-    None, "", "Bearer", "Bearer no", "a token of many letters", basic("no"), "Basic !!", "Basic",
-    "Bearer a token of many letter", "Bearer a token of many letterss",
-])  # fmt: skip
-@pytest.mark.parametrize("path", ["/", "/v1/model", "/metrics", "/v1/openapi.json", "/nothing"])
-def test_without_the_token_nothing_but_health_is_answered(locked, sent, path):
-    headers = {} if sent is None else {"authorization": sent}
-    answer = locked.get(path, headers=headers)
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Basic")
-    assert "token" in answer.json()["error"]
-    assert locked.get("/healthz").status_code == locked.get("/readyz").status_code == 200
-
-
-@pytest.mark.parametrize(
-    "sent", ["Bearer a token of many letters", basic("a token of many letters")]
-)
-def test_the_token_opens(locked, sent):
-    assert locked.get("/v1/model", headers={"authorization": sent}).status_code == 200
-
-
-@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 30, "ümläut".encode() * 9])
-def test_a_token_that_is_none_is_refused(papers_model, tmp_path, content):
-    (tmp_path / "token").write_bytes(content)
-    with pytest.raises(OptionError, match="token"):
-        make_app(Settings(str(papers_model), token_file=str(tmp_path / "token")))
-
-
-# What else there is -------------------------------------------------------------------------------
 
 
 def test_the_model_is_described(client, model):

@@ -14,9 +14,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.browser import chromium
-from tests.serving import serving
-
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "examples" / "papers"
 NEW = PAPERS / "new_nodes.csv"
@@ -24,58 +21,6 @@ PICTURES = ROOT / "artefacts"
 
 NODE = {"title": "photon change plasma vacuum", "venue": "letters", "year": 1985}
 FIELDS = {"title": "#field-0", "venue": "#field-1", "year": "#field-2"}
-
-
-@pytest.fixture(scope="module")  # Playwright runs a loop of its own, which others must not meet
-def browser():
-    with chromium() as program:
-        yield program
-
-
-@pytest.fixture(scope="module")
-def service(browser, papers_model):
-    """The address of a service of a model of papers; started only where there is a browser."""
-    with serving(papers_model) as started:
-        yield started.url
-
-
-@pytest.fixture
-def pages(browser, service):
-    """Open the page as often as one likes; nothing may leave the host, nothing may go wrong."""
-    contexts, outside, wrong = [], [], []
-
-    def open_page(width=1200, height=900, scheme="light", model=None):
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("request", lambda r: None if inside(r.url) else outside.append(r.url))
-        page.on("console", lambda m: wrong.append(m.text) if m.type != "log" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        if model is not None:
-            page.route("**/v1/model", lambda route: route.fulfill(json=model))
-        page.goto(service)
-        page.wait_for_selector("#app:not([hidden])")
-        return page
-
-    def inside(url):
-        return url.startswith((service, f"blob:{service}"))
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert outside == []
-    # Chromium itself writes a line for every answer that is an error, and a test may want one.
-    assert [text for text in wrong if not text.startswith("Failed to load resource")] == []
-
-
-@pytest.fixture
-def page(pages):
-    return pages()
 
 
 @pytest.fixture(scope="module")

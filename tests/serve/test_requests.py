@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -63,6 +63,7 @@ rows = st.fixed_dictionaries({
 
 
 @pytest.mark.parametrize("kind", HEADERS)
+@settings(deadline=None)  # other processes may use the cores
 @given(made=st.lists(rows, min_size=1, max_size=5))
 def test_a_request_is_encoded_as_a_table_is(kind, made):
     header = HEADERS[kind]
@@ -138,6 +139,7 @@ anything = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     body=st.binary(max_size=40)
     | anything.map(lambda value: json.dumps(value).encode())

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from linkdist.serve.app import make_app, openapi
 from linkdist.serve.settings import Settings
-from tests.serve.test_app import bare
+from tests.serve.models import bare
 
 GOOD, BAD = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 CASES = [

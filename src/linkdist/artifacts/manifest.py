@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linkdist.artifacts.directories import read_directory
+from linkdist._files import read_directory
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError, ModelError
 from linkdist.tables.encoders import Encoders
@@ -114,7 +114,14 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
         dropout = float(header["dropout"])
         columns, about = header["columns"], dict(header["about"])
         encoders = None if columns is None else Encoders.from_state(columns)
-    except (LinkDistError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (
+        LinkDistError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
     if not 0 <= dropout < 1:

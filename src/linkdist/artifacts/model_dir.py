@@ -28,7 +28,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from linkdist.artifacts.directories import replace_directory
+from linkdist._files import replace_directory
 from linkdist.artifacts.manifest import (
     AGAIN,
     CARD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,6 +67,31 @@ class Store:
 
 
 @dataclass(frozen=True)
+class Network:
+    """Network."""
+
+    hidden_size: Annotated[int, Option(help="Width of the hidden layers.", min=1)] = 256
+    dropout: Annotated[
+        float, Option(help="Probability of dropping a hidden unit, from 0 to below 1.")
+    ] = 0.5
+    batch_size: Annotated[
+        int | None,
+        Option(
+            help="Number of links in a training step, or of nodes for selflinkdist.",
+            show_default="1024; more for a --store on a GPU",
+            min=1,
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None,
+        Option(
+            help="Learning rate of the Adam optimiser.",
+            show_default="0.003 for selflinkdist, 0.01 for the other methods",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Training:
     """Training."""
 
@@ -100,18 +125,20 @@ class Training:
     replicas: Replicas = 1
     device: Device = "auto"
 
-    def options(self, default_method: str) -> Options:
+    def options(self, network: Network, default_method: str) -> Options:
         """Return the pipeline's options; raise OptionError if one is wrong."""
         from linkdist.pipeline import Options
         from linkdist.training.fit import METHODS
+        from linkdist.training.hyperparameters import Hyperparameters
 
         method = self.method or default_method
         check_names("method", [method], METHODS)
         check_seeds(self.seed, self.replicas, "--replicas")
         seconds = None if self.budget is None else parse_time(self.budget)
         return Options(
-            method, self.replicas, self.epochs, self.held_out, self.seed, self.device, seconds
-        )
+            method, self.replicas, self.epochs, self.held_out, self.seed, self.device, seconds,
+            Hyperparameters(**asdict(network)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,6 +166,7 @@ def train(
     links: LinkTable,
     store: Store,
     training: Training,
+    network: Network,
     output: Output,
 ) -> None:
     """Train a model on your own tables or on a store.
@@ -153,14 +181,19 @@ def train(
         )
     check_json(output.json_file)
     if store.store is None:
-        saved = _train_on_tables(nodes, links, store, training, output)
+        saved = _train_on_tables(nodes, links, store, training, network, output)
     else:
-        saved = _train_on_store(store, given(nodes) + given(links), training, output)
+        saved = _train_on_store(store, given(nodes) + given(links), training, network, output)
     _print_result(saved, output)
 
 
 def _train_on_tables(
-    nodes: NodeTable, links: LinkTable, store: Store, training: Training, output: Output
+    nodes: NodeTable,
+    links: LinkTable,
+    store: Store,
+    training: Training,
+    network: Network,
+    output: Output,
 ) -> Saved:
     from linkdist import pipeline
 
@@ -177,14 +210,14 @@ def _train_on_tables(
             "train needs your own tables, with --nodes, --edges, --id, --label and --out, or "
             f"--store and --out; found no {', '.join(missing)}."
         )
-    options = training.options(pipeline.Options.method)
+    options = training.options(network, pipeline.Options.method)
     tables = read_tables(nodes, links)
     with Bars() as bars:
         return pipeline.train(tables, output.out, options, resume=output.resume, callback=bars)
 
 
 def _train_on_store(
-    store: Store, for_tables: list[str], training: Training, output: Output
+    store: Store, for_tables: list[str], training: Training, network: Network, output: Output
 ) -> Saved:
     from linkdist.distributed.pipeline import METHOD, train_store
     from linkdist.distributed.ray_train import train_by_workers
@@ -200,7 +233,7 @@ def _train_on_store(
         )
     if store.workers is None and (store.address or store.checkpoints):
         raise OptionError("--address and --checkpoints need --workers, the number of processes.")
-    options = training.options(METHOD)
+    options = training.options(network, METHOD)
     memory = None if store.memory is None else parse_memory(store.memory)
     where = (store.store, output.out, options, memory)
     with Bars() as bars:

@@ -28,13 +28,14 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
+from linkdist.serve.answers import Answer, answer
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.middleware import UNEXPECTED, Guard, read_token
 from linkdist.serve.model_info import ModelInfo, model_info
 from linkdist.serve.reload import CurrentModel
 from linkdist.serve.request_body import check_content_type, read_body, save_body
-from linkdist.serve.schema import Answer, RequestSchema, answer
+from linkdist.serve.schema import RequestSchema
 from linkdist.serve.settings import Settings
 from linkdist.serve.table_prediction import (
     Streamed,

@@ -1,7 +1,7 @@
 """The request schema of a served model, built from the model's columns.
 
 `RequestSchema` makes a pydantic model of a row. The OpenAPI document shows it, and the rows of a
-request are validated with it. Text in a numeric column is read by the function that reads a table.
+request are validated with it. `linkdist.serve.json_values` reads their values as a table's.
 
 Nothing in a request body is trusted. All problems are reported at once, by column and row. Rows
 are numbered from 1, as in a table; positions in links are numbered from 0, as in JSON.
@@ -10,12 +10,11 @@ are numbered from 1, as in a table; positions in links are numbered from 0, as i
 from __future__ import annotations
 
 import json
-import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +35,8 @@ from linkdist.artifacts.manifest import Header
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
+from linkdist.serve.json_values import read_numbers, spell
 from linkdist.tables.encoders import FAR, Categorical, Encoder, Numeric, standardised
-from linkdist.tables.schema import as_numbers, text_of
 from linkdist.tables.validation import SHOWN, Problems
 
 KEYS = ("rows", "neighbours", "links")
@@ -63,30 +62,6 @@ DESCRIPTIONS = {
     "text": "Text.",
     "vector": "A list of numbers. An empty list counts as missing.",
 }
-
-DATE = re.compile(
-    r"\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
-)
-TIME = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
-TRUTH = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-
-
-class Prediction(BaseModel):
-    """The predicted class of a row."""
-
-    label: str
-    confidence: Annotated[float, Field(ge=0, le=1, description="The label's probability.")]
-    probabilities: dict[str, float]
-    mode: Annotated[
-        Literal["features", "links"], Field(description="'links' if the row has a link.")
-    ]
-
-
-class Answer(BaseModel):
-    """Predictions in the order of the rows."""
-
-    version: Annotated[str, Field(description="The version of the model that answered.")]
-    predictions: list[Prediction]
 
 
 @dataclass(frozen=True)
@@ -128,7 +103,8 @@ class RequestSchema:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.encoders = () if header.encoders is None else header.encoders.columns
-        self.names = [encoder.name for encoder in self.encoders]
+        self._rules = {encoder.name: _rule(encoder) for encoder in self.encoders}
+        self.names = list(self._rules)
         beside = (header.about.get(key) for key in ("id", "label"))
         self._ignored = {name for name in beside if isinstance(name, str)} - set(self.names)
         row = self._row_of_numbers() if header.encoders is None else self._row_of_columns()
@@ -212,7 +188,7 @@ class RequestSchema:
 
     def _columns(self, nodes: Sequence[Any]) -> Columns:
         """Validate all rows and return their values by column."""
-        general, by_column = Problems(), {name: Problems() for name in self.names}
+        general, by_column = Problems(), defaultdict[str, Problems](Problems)
         self._check_names(nodes, general)
         valid = self._validate(nodes, general, by_column)
         if self.header.encoders is None:
@@ -223,35 +199,33 @@ class RequestSchema:
             field, name = _field(k), encoder.name
             values = [getattr(row, field, None) for row in valid]
             if encoder.kind == "numeric":
-                wrong = _read_numbers(values)
-                shown = [nodes[place][name] for place in wrong]
-                by_column[name].rows(_rule(encoder), [place + 1 for place in wrong], shown)
+                for place in read_numbers(values):
+                    by_column[name].rows(self._rules[name], [place + 1], [values[place]])
             elif encoder.kind != "vector":
-                values = _spell(values)
+                values = spell(values)
             columns[name] = values
         _refuse(general, by_column)
         return columns
 
     def _validate(
-        self, nodes: Sequence[Any], general: Problems, by_column: Mapping[str, Problems]
+        self, nodes: Sequence[Any], general: Problems, by_column: defaultdict[str, Problems]
     ) -> list[Any]:
         """Validate rows one by one; wrong values and rows become None."""
-        rules = {encoder.name: _rule(encoder) for encoder in self.encoders}
         valid: list[Any] = []
         problems = 0
         for place, node in enumerate(nodes):
             try:
                 valid.append(self._row.validate_python(node))
             except ValidationError as error:
-                wrong = self._wrong_columns(error) if isinstance(node, dict) else ()
+                wrong = self._wrong_columns(error) if type(node) is dict and self.names else ()
                 for name in wrong:
-                    by_column[name].rows(rules[name], [place + 1], [node[name]])
+                    by_column[name].rows(self._rules[name], [place + 1], [node[name]])
                 if wrong:  # the other values of the row are still to be checked
                     rest = {name: value for name, value in node.items() if name not in wrong}
                     valid.append(self._row.validate_python(rest))
                 else:
                     valid.append(None)
-                    general.rows(self._row_rule(), [place + 1], [self._shown(node)])
+                    general.rows(self._row_rule(), [place + 1], [node])
                 problems += max(1, len(wrong))
                 if problems >= MOST_PROBLEMS:
                     general.add(f"reading stopped at row {place + 1}: too many values are wrong")
@@ -270,8 +244,11 @@ class RequestSchema:
     def _check_names(self, nodes: Sequence[Any], problems: Problems) -> None:
         if self.header.encoders is None:
             return
-        found = set().union(*(node for node in nodes if isinstance(node, dict)))
-        unknown = sorted(found.difference(self.names, self._ignored))
+        known = {*self.names, *self._ignored}
+        objects = (node for node in nodes if isinstance(node, dict))
+        unknown = list(
+            dict.fromkeys(name for node in objects for name in node if name not in known)
+        )
         problems.names("column", map(_cut, unknown[:SHOWN]), self.names)
         if len(unknown) > SHOWN:
             problems.add(f"there are {len(unknown):,} unknown columns in all")
@@ -281,48 +258,6 @@ class RequestSchema:
             return "a row must be an object with a value for each column"
         d = self.header.shape.features
         return f"a row must be a list of {d} finite numbers, since the model has no columns"
-
-    def _shown(self, node: object) -> object:
-        d = self.header.shape.features
-        is_other_length = not self.names and isinstance(node, list) and len(node) != d
-        return f"{len(node)} entries" if is_other_length else node  # type: ignore[arg-type]
-
-
-def answer(header: Header, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
-    """Write the answer to a request.
-
-    Parameters
-    ----------
-    header : Header
-        The header of the model.
-    request : PredictionRequest
-        The request.
-    p : (rows, C) array
-        The probabilities of its rows.
-
-    Returns
-    -------
-    content : bytes
-        An `Answer` as JSON.
-    with_links : int
-        The number of rows that were predicted with links.
-    """
-    ends = request.links[request.links[:, 0] != request.links[:, 1]]
-    linked = np.isin(np.arange(request.rows), ends).tolist()
-    rounded = np.round(p.astype(np.float64), 6).tolist()
-    # The label is that of the exact probabilities: rounded ones may be equal.
-    best = p.argmax(axis=1).tolist()
-    predictions = [
-        {
-            "label": header.classes[k],
-            "confidence": row[k],
-            "probabilities": dict(zip(header.classes, row, strict=True)),
-            "mode": "links" if has_link else "features",
-        }
-        for k, row, has_link in zip(best, rounded, linked, strict=True)
-    ]
-    content = json.dumps({"version": header.version, "predictions": predictions})
-    return content.encode(), sum(linked)
 
 
 def _request_model(row: Any, example: dict[str, Any]) -> type[BaseModel]:  # noqa: ANN401
@@ -421,59 +356,6 @@ def _is_link(pair: object, count: int) -> bool:
     return all(type(end) is int and 0 <= end < count for end in pair)
 
 
-def _read_numbers(values: list[Any]) -> list[int]:
-    """Read text in a numeric column in place; return where it is neither number nor date.
-
-    A table reads text by `as_numbers`, too, and dates, times and truth values by Arrow's CSV
-    reader. Those formats are written out here, since Arrow reads whole columns only.
-    """
-    places = [place for place, value in enumerate(values) if isinstance(value, str)]
-    if not places:
-        return []
-    texts = [values[place] for place in places]
-    numbers, is_wrong = as_numbers(pa.array(texts, pa.string()))
-    wrong = []
-    read = zip(places, texts, numbers.tolist(), is_wrong.tolist(), strict=True)
-    for place, text, number, is_text in read:
-        value = _seconds(text.strip()) if is_text else number
-        if value is None or abs(value) > FAR:
-            wrong.append(place)
-        else:
-            values[place] = value
-    return wrong
-
-
-def _seconds(text: str) -> float | None:
-    """Read a date as seconds since 1970, a time as seconds since midnight, a truth value as 0, 1.
-
-    Examples
-    --------
-    >>> [_seconds(text) for text in ("1970-01-02", "00:01", "true", "soon")]
-    [86400.0, 60.0, 1.0, None]
-    """
-    if TIME.fullmatch(text):
-        text = f"1970-01-01 {text}"
-    if not DATE.fullmatch(text):
-        return TRUTH.get(text)
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:  # such as the 31st of February
-        return None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-
-
-def _spell(values: Sequence[Any]) -> list[str | None]:
-    """Numbers and truth values as text, as a table spells them."""
-    spelled = [str(value) if type(value) is int else value for value in values]
-    for kind, arrow in ((float, pa.float64()), (bool, pa.bool_())):
-        places = [place for place, value in enumerate(values) if type(value) is kind]
-        if places:
-            texts = text_of(pa.array([values[place] for place in places], arrow)).to_pylist()
-            for place, text in zip(places, texts, strict=True):
-                spelled[place] = text
-    return spelled
-
-
 def _arrow(encoder: Encoder, values: Sequence[Any]) -> pa.Array:
     is_vector = encoder.kind == "vector"
     return pa.array(values, pa.list_(pa.float64()) if is_vector else pa.large_string())
@@ -489,7 +371,7 @@ def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:
 
 def _refuse(general: Problems, by_column: Mapping[str, Problems]) -> None:
     """Refuse the request if there is a problem."""
-    columns = {name: _sentences(found) for name, found in by_column.items() if found}
+    columns = {name: _sentences(found) for name, found in by_column.items()}
     text = " ".join(filter(None, [_sentences(general), *columns.values()]))
     if text:
         raise RefusedError(422, text, columns)

@@ -22,8 +22,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from linkdist._files import ASIDE, replace_text, sweep
-from linkdist.artifacts.directories import move_into_place
+from linkdist._files import ASIDE, move_into_place, replace_text, sweep
 from linkdist.artifacts.manifest import some
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.progress import Callback

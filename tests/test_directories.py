@@ -5,17 +5,24 @@ Real kills are in `test_model_dir`.
 
 import os
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from linkdist.artifacts import directories
-from linkdist.artifacts.directories import read_directory, replace_directory
-from linkdist.errors import OptionError
+from linkdist import _files
+from linkdist._files import read_directory, replace_directory
+from linkdist.artifacts.model_dir import load
+from linkdist.errors import ModelError, OptionError
+
+if sys.platform != "win32":
+    import fcntl
 
 OLD, NEW = {"a": b"old", "b": b"old"}, {"a": b"new", "c": b"new"}
 HEX = "0123456789abcdef" * 2
 
+NO_WINDOWS = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
 WAYS = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
 
 
@@ -29,7 +36,7 @@ def names(folder):
 
 @pytest.fixture
 def no_exchange(monkeypatch):
-    monkeypatch.setattr(directories, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(_files, "_exchange", lambda one, other: False)
 
 
 @WAYS
@@ -84,7 +91,7 @@ def test_a_failed_exchange_is_told_of(tmp_path, monkeypatch):
     def refuse(one, other):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(directories, "_exchange", refuse)
+    monkeypatch.setattr(_files, "_exchange", refuse)
     with pytest.raises(OptionError, match="model cannot be written: Permission denied"):
         replace_directory(target, NEW)
     assert content(target) == OLD
@@ -119,3 +126,60 @@ def test_what_is_not_there_is_not_read(tmp_path):
     for missing in (tmp_path / "nowhere", tmp_path / "no" / "where"):
         with pytest.raises(FileNotFoundError):
             read_directory(missing, ["a"])
+
+
+def lock(folder, kind):
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, kind)
+    return handle
+
+
+@NO_WINDOWS
+def test_readers_do_not_wait_for_each_other(tmp_path):
+    """A reader once locked the folder of the model against all others, without a time limit."""
+    replace_directory(tmp_path / "model", OLD)
+    handle = lock(tmp_path, fcntl.LOCK_SH)
+    found = []
+    reader = Thread(target=lambda: found.append(read_directory(tmp_path / "model", OLD)))
+    reader.start()
+    reader.join(timeout=10)
+    before = list(found)
+    os.close(handle)
+    reader.join()
+    assert before == [OLD]
+
+
+@NO_WINDOWS
+def test_nobody_waits_for_ever(tmp_path, monkeypatch):
+    replace_directory(tmp_path / "model", OLD)
+    monkeypatch.setattr(_files, "LOCK_TIMEOUT", 0.1)
+    handle = lock(tmp_path, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(TimeoutError, match="another process has been writing there"):
+            read_directory(tmp_path / "model", OLD)
+        with pytest.raises(ModelError, match="cannot be read: another process has been writing"):
+            load(tmp_path / "model")
+        with pytest.raises(OptionError, match="Wait for the process that is writing there"):
+            replace_directory(tmp_path / "model", NEW)
+    finally:
+        os.close(handle)
+    assert content(tmp_path / "model") == OLD
+    replace_directory(tmp_path / "model", NEW)
+    assert content(tmp_path / "model") == NEW
+
+
+@NO_WINDOWS
+def test_a_reader_waits_for_a_writer(tmp_path):
+    replace_directory(tmp_path / "model", OLD)
+    handle = lock(tmp_path, fcntl.LOCK_EX)
+    found = []
+    reader = Thread(target=lambda: found.append(read_directory(tmp_path / "model", NEW)))
+    reader.start()
+    time.sleep(0.1)
+    for name in OLD:
+        (tmp_path / "model" / name).unlink()
+    for name, text in NEW.items():
+        (tmp_path / "model" / name).write_bytes(text)
+    os.close(handle)
+    reader.join()
+    assert found == [NEW]

@@ -1,0 +1,43 @@
+"""Models, rows and requests that several tests of the service use."""
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.onnx import with_onnx
+from linkdist.model import Model
+from linkdist.nn.network import ForkedMLP
+from linkdist.tables.encoders import make_encoders
+
+ROWS = [
+    {"title": "photon theory of vacuum", "venue": "review", "year": 1974},
+    {"title": "species and larva", "venue": "letters", "year": 1999},
+    {"title": None, "venue": "nowhere", "year": 2010.5},
+    {"year": "2001"},
+]
+
+
+def ask(client, rows=ROWS, **more):
+    return client.post("/v1/predict", json={"rows": rows, **more})
+
+
+def shares(answer):
+    return np.array([list(one["probabilities"].values()) for one in answer.json()["predictions"]])
+
+
+def vectors(path):
+    encoders = make_encoders({"v": "vector"})
+    encoders.see(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
+    encoders.settle()
+    network = Model(ForkedMLP(3, 2, [0]), torch.ones(1), ("a", "b"))
+    save(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
+    return path
+
+
+def bare(path, replicas=2):
+    network = ForkedMLP(4, 3, list(range(replicas)))
+    alpha = torch.linspace(0.5, 1.5, replicas)
+    saved = Saved(Model(network, alpha, ("a", "b", "c")))
+    save(path, with_onnx(saved))
+    return saved
