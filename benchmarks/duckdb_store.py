@@ -265,8 +265,8 @@ def _resolve(db, work):
 
 NOTE = """
 Two Parquet tables of 1 million nodes (64 features) and 5 million links, as in `building.py`; one
-run each, in a process of its own. Each build is also killed by SIGKILL at half of its time and started
-again. Both ways write the same files, byte for byte. DuckDB has half of `--memory` as its
+run each, in a process of its own. Each build is also killed by SIGKILL at half of its time and
+started again. Both ways write the same files, byte for byte. DuckDB has half of `--memory` as its
 `memory_limit`. The seconds were measured while other programs used the two cores; compare the CPU
 seconds.
 
