@@ -840,7 +840,7 @@ def test_a_model_that_is_not_what_was_saved_is_refused(command, small, tmp_path,
         refused(command(*args), words, tmp_path, before)
 
 
-@pytest.mark.parametrize("part", ["find", "render", "with_onnx"])
+@pytest.mark.parametrize("part", ["compute_metrics", "render_report", "with_onnx"])
 def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monkeypatch, part):
     """An exception in t-SNE or ONNX once ended the training before the model was saved."""
 

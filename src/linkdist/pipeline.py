@@ -27,8 +27,8 @@ from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.prediction import predict as predict
 from linkdist.prediction import table_columns
 from linkdist.progress import Callback
-from linkdist.report.metrics import HeldOut, find, held_out_of
-from linkdist.report.model_report import render
+from linkdist.report.html import render_report
+from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
 from linkdist.tables.encoders import Encoders
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
@@ -225,12 +225,13 @@ def _with_report(
     graph, splits, result = trained.graph, trained.splits, trained.fit
     try:
         if trained.ids is None:
-            held = held_out_of(graph, splits, result)
-            saved = replace(saved, about={**saved.about, **scores_of(held)})
+            validation = evaluate_validation(graph, splits, result)
+            saved = replace(saved, about={**saved.about, **scores_of(validation)})
         else:
-            findings = find(graph, splits, result, trained.ids)
-            about = {**saved.about, **scores_of(findings.held_out)}
-            saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
+            metrics = compute_metrics(graph, splits, result, trained.ids, map=tsne)
+            about = {**saved.about, **scores_of(metrics.validation)}
+            page = render_report(out.resolve().name, metrics, about)
+            saved = replace(saved, about=about, report=page)
     except Exception as error:  # anything that scikit-learn or a chart may raise
         callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
@@ -438,19 +439,23 @@ def _describe(graph: Graph, links: str) -> dict[str, Any]:
     return {"nodes": graph.n, "labels": labels, "links": links}
 
 
-def scores_of(held: HeldOut | None) -> dict[str, Any]:
-    """Validation accuracy of the kept weights; curve and confusion matrix from features."""
-    if held is None:
+def scores_of(validation: ValidationMetrics | None) -> dict[str, Any]:
+    """Return the validation metrics that a model directory stores.
+
+    The curve and the confusion matrix are those of prediction from features.
+    """
+    if validation is None:
         return {}
+    features, links = (validation.modes[mode] for mode in ("features", "links"))
     found = {
         "scores": {
-            "held-out nodes": held.nodes,
-            "accuracy from features": round(held.modes["features"].accuracy, 4),
-            "accuracy with links": round(held.modes["links"].accuracy, 4),
+            "validation nodes": validation.nodes,
+            "accuracy from features": round(features.accuracy, 4),
+            "accuracy with links": round(links.accuracy, 4),
         },
-        "confusion": held.modes["features"].confusion.tolist(),
+        "confusion": features.confusion.tolist(),
     }
-    if len(held.curves["features"]) > 2:
-        found["curve"] = held.curves["features"].T.round(4).tolist()
-        found["kept"] = (held.chosen + 1).tolist()
+    if len(validation.curves["features"]) > 2:
+        found["curve"] = validation.curves["features"].T.round(4).tolist()
+        found["kept"] = (validation.best + 1).tolist()
     return found

@@ -45,10 +45,11 @@ from linkdist.artifacts.manifest import (
     read_header,
     some,
 )
-from linkdist.artifacts.model_card import card, curve
+from linkdist.artifacts.model_card import model_card
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
+from linkdist.report.curve import card_curve
 from linkdist.tables.encoders import Encoders
 
 
@@ -125,9 +126,9 @@ def save_model(directory: Path | str, saved: Saved) -> None:
         "digests": {name: digest_of(content) for name, content in files.items()},
     }
     files[HEADER] = _write_header(header)
-    text = card(target.name, saved.about, saved.model.classes, columns)
+    text = model_card(target.name, saved.about, saved.model.classes, columns)
     files[CARD] = text.encode("utf-8", "replace")
-    if picture := curve(saved.about):
+    if picture := card_curve(saved.about):
         files[CURVE] = picture.encode()
     if saved.report is not None:
         files[REPORT] = saved.report.encode("utf-8", "replace")
