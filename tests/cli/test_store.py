@@ -78,7 +78,7 @@ def test_synth_makes_what_is_asked_for(command, tmp_path):
     [
         (["--parts", "99"], "99 parts are too many for 4796 links"),
         (["--memory", "lots"], "memory must be a number of bytes such as 500MB"),
-        (["--memory", "1kB"], "is too little for 1200 nodes"),
+        (["--memory", "1kB"], "is too small for 1200 nodes"),
         (["--dtype", "float8"], "unknown type of features 'float8' (near: "),
         (["--kinds", "year"], "--kinds takes COLUMN=KIND"),
         (["--features", "aged"], "unknown column 'aged'"),
