@@ -135,15 +135,10 @@ class Trained:
 
 
 class Source(Protocol):
-    """Data that a model can be trained on.
-
-    Attributes
-    ----------
-    resume_rule : str
-        What a resumed training must have in common with the interrupted one.
-    """
+    """Data that a model can be trained on."""
 
     resume_rule: str
+    """What a resumed training must have in common with the interrupted one."""
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Check and read the data; return the checkpoint of this training."""
@@ -348,11 +343,6 @@ def update(
         See `linkdist.training.update.update`.
     callback : Callback, optional
         Receives progress and messages.
-
-    Returns
-    -------
-    Saved
-        The content of the new model directory.
     """
     callback = callback or Callback()
     check_target(out)
