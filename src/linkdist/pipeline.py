@@ -430,10 +430,7 @@ def _describe(graph: Graph, links: str) -> dict[str, Any]:
 
 
 def scores_of(validation: ValidationMetrics | None) -> dict[str, Any]:
-    """Return the validation metrics that a model directory stores.
-
-    The curve and the confusion matrix are those of prediction from features.
-    """
+    """The stored validation metrics; curve and confusion matrix are those from features."""
     if validation is None:
         return {}
     features, links = (validation.modes[mode] for mode in ("features", "links"))
