@@ -898,7 +898,7 @@ def test_a_graph_in_memory_goes_the_same_way(tmp_path):
         from_features(load_model(tmp_path / "model").model, graph.features),
         from_features(alone.model, graph.features),
     )
-    assert saved.about["scores"]["held-out nodes"] == len(split.validation)
+    assert saved.about["scores"]["validation nodes"] == len(split.validation)
     assert saved.about["data"]["links"] == f"{len(graph.links)} links"
     assert {path.name for path in (tmp_path / "model").iterdir()} >= {"report.html", "model.onnx"}
 

@@ -135,15 +135,10 @@ class Trained:
 
 
 class Source(Protocol):
-    """Data that a model can be trained on.
-
-    Attributes
-    ----------
-    resume_rule : str
-        What a resumed training must have in common with the interrupted one.
-    """
+    """Data that a model can be trained on."""
 
     resume_rule: str
+    """What a resumed training must have in common with the interrupted one."""
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Check and read the data; return the checkpoint of this training."""
@@ -348,11 +343,6 @@ def update(
         See `linkdist.training.update.update`.
     callback : Callback, optional
         Receives progress and messages.
-
-    Returns
-    -------
-    Saved
-        The content of the new model directory.
     """
     callback = callback or Callback()
     check_target(out)
@@ -440,10 +430,7 @@ def _describe(graph: Graph, links: str) -> dict[str, Any]:
 
 
 def scores_of(validation: ValidationMetrics | None) -> dict[str, Any]:
-    """Return the validation metrics that a model directory stores.
-
-    The curve and the confusion matrix are those of prediction from features.
-    """
+    """The stored validation metrics; curve and confusion matrix are those from features."""
     if validation is None:
         return {}
     features, links = (validation.modes[mode] for mode in ("features", "links"))

@@ -387,7 +387,7 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize("part", ["held_out_of", "with_onnx"])
+@pytest.mark.parametrize("part", ["evaluate_validation", "with_onnx"])
 def test_a_failure_after_training_on_a_store_leaves_a_model(in_parts, tmp_path, monkeypatch, part):
     """An exception in ONNX once ended the training from a store before the model was saved."""
 
