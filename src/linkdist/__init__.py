@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from linkdist.classifier import LinkDistClassifier
-    from linkdist.data.datasets import load
+    from linkdist.data.datasets import load_dataset
     from linkdist.data.graph import Graph
     from linkdist.data.splits import (
         Split,
@@ -30,7 +30,7 @@ __all__ = [
     "fit",
     "from_features",
     "full_supervised",
-    "load",
+    "load_dataset",
     "named_split",
     "observe",
     "semi_supervised",
@@ -39,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     "classifier": ("LinkDistClassifier",),
-    "data.datasets": ("load",),
+    "data.datasets": ("load_dataset",),
     "data.graph": ("Graph",),
     "data.splits": (
         "Split",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,13 +20,13 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
-from linkdist.data import _safe_pickle, datasets
+from linkdist.data import _readers, _safe_pickle, datasets
 from linkdist.data.datasets import (
     DATASETS,
     PAPER_DATASETS,
     DatasetInfo,
     find_raw,
-    load,
+    load_dataset,
     public_split,
 )
 from linkdist.data.graph import Graph
@@ -106,7 +107,7 @@ def write_npz(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
 
 
 def test_digits_have_their_published_facts():
-    graph = load("digits")
+    graph = load_dataset("digits")
     info = DATASETS["digits"]
     assert (graph.n, graph.d, graph.C, len(graph.edges)) == (1797, 64, 10, 19858)
     assert (info.n, info.d, info.C, info.e) == (1797, 64, 10, 19858)
@@ -115,7 +116,7 @@ def test_digits_have_their_published_facts():
     assert graph.features.dtype == np.float32
     assert (graph.features.min(), graph.features.max()) == (0, 1)
     assert np.array_equal(graph.labels, load_digits().target)
-    assert datasets._digest(graph) == info.digest
+    assert _readers.digest(graph) == info.digest
     pairs = {tuple(edge) for edge in graph.edges.tolist()}
     assert pairs == {(j, i) for i, j in pairs}
     assert all(i != j for i, j in pairs)
@@ -123,17 +124,17 @@ def test_digits_have_their_published_facts():
 
 def test_digits_links_are_the_eight_nearest():
     images = load_digits().data
-    pairs = datasets._nearest(images)
+    pairs = _readers.nearest(images)
     assert np.array_equal(pairs[:, 0], np.repeat(np.arange(1797), 8))
     found = np.linalg.norm(images[pairs[:, 0]] - images[pairs[:, 1]], axis=1).reshape(1797, 8)
     expected, _ = NearestNeighbors(n_neighbors=8).fit(images).kneighbors()
     np.testing.assert_allclose(found, expected)
     drawn = {tuple(sorted(pair)) for pair in pairs.tolist()}
-    assert drawn == {tuple(link) for link in load("digits").links.tolist()}
+    assert drawn == {tuple(link) for link in load_dataset("digits").links.tolist()}
 
 
 def test_nearest_breaks_ties_by_node_number():
-    pairs = datasets._nearest(np.zeros((12, 2)))
+    pairs = _readers.nearest(np.zeros((12, 2)))
     assert pairs[pairs[:, 0] == 3, 1].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
@@ -154,7 +155,7 @@ def test_table_is_in_order_and_holds_the_papers_eight(monkeypatch):
 
 
 def test_unknown_name_is_refused_with_the_near_one():
-    for ask in (load, public_split, find_raw):
+    for ask in (load_dataset, public_split, find_raw):
         with pytest.raises(OptionError, match=r"unknown data set 'coar'.*near: cora"):
             ask("coar")
 
@@ -163,7 +164,7 @@ def test_unknown_name_is_refused_with_the_near_one():
 
 
 def test_planetoid_files_are_put_together(tmp_path):
-    graph = load("tiny", write_planetoid(tmp_path), download=False)
+    graph = load_dataset("tiny", write_planetoid(tmp_path), download=False)
     # Test rows stand where test.index says; the gap has no features and class 0.
     expected = np.zeros((8, 3))
     expected[[0, 1, 3, 4, 7, 5]] = [
@@ -182,15 +183,15 @@ def test_planetoid_files_are_put_together(tmp_path):
 def test_planetoid_files_written_today_read_the_same(tmp_path):
     today = {"ind.tiny.tx": pickle.dumps(sparse.csr_matrix(TX), 3)}
     today["ind.tiny.ally"] = pickle.dumps(np.asfortranarray(ALLY), 3)
-    one = load("tiny", write_planetoid(tmp_path / "old"), download=False)
-    two = load("tiny", write_planetoid(tmp_path / "today", **today), download=False)
-    assert datasets._digest(one) == datasets._digest(two)
+    one = load_dataset("tiny", write_planetoid(tmp_path / "old"), download=False)
+    two = load_dataset("tiny", write_planetoid(tmp_path / "today", **today), download=False)
+    assert _readers.digest(one) == _readers.digest(two)
 
 
 def test_npz_values_stay_as_stored(tmp_path):
     text = np.array([{"published": "files"}, "hold such"], dtype=object)
     write_npz(tmp_path, {**npz_arrays(), "attr_text": text})
-    graph = load("tiny-npz", tmp_path, download=False)
+    graph = load_dataset("tiny-npz", tmp_path, download=False)
     np.testing.assert_array_equal(graph.features.toarray(), NPZ_X)
     assert graph.features.format == "csr"
     assert graph.features.dtype == np.float32
@@ -209,11 +210,11 @@ def test_digest_sees_every_array():
         Graph.build(NPZ_X, [[0, 1], [0, 2]], labels),
         Graph.build(NPZ_X, edges, [0, 1, 0]),
     ]
-    assert len({datasets._digest(graph) for graph in graphs}) == len(graphs)
+    assert len({_readers.digest(graph) for graph in graphs}) == len(graphs)
     unsorted = sparse.csr_matrix((NPZ_X[NPZ_X > 0], [0, 1, 0, 1], [0, 1, 2, 4]), shape=(3, 2))
     unsorted.indices[2:], unsorted.indices.flags.writeable = [1, 0], True
     same = Graph.build(unsorted, [[2, 1], [1, 0], [1, 2]], labels)
-    assert datasets._digest(same) == datasets._digest(graphs[0])
+    assert _readers.digest(same) == _readers.digest(graphs[0])
 
 
 # Refusals.
@@ -225,8 +226,8 @@ def test_cut_off_planetoid_file_is_refused_by_name(tmp_path, file, kept):
     whole = planetoid_files()[file]
     cut = whole[: min(int(kept * len(whole)), len(whole) - 1)]
     write_planetoid(tmp_path, **{file: cut})
-    with pytest.raises(DataError, match="foreign or damaged") as caught:
-        load("tiny", tmp_path, download=False)
+    with pytest.raises(DataError, match="damaged or is not the published file") as caught:
+        load_dataset("tiny", tmp_path, download=False)
     # A shortened index is still an index: only the folder's files together tell.
     assert str(tmp_path if file.endswith("index") else tmp_path / file) in str(caught.value)
 
@@ -237,8 +238,8 @@ def test_cut_off_npz_is_refused_by_name(tmp_path, share):
     path = write_npz(tmp_path, npz_arrays()) / "tiny_full.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(DataError, match=r"tiny_full\.npz is foreign or damaged"):
-        load("tiny-npz", tmp_path, download=False)
+    with pytest.raises(DataError, match=r"tiny_full\.npz is damaged or is not the published file"):
+        load_dataset("tiny-npz", tmp_path, download=False)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -249,7 +250,7 @@ def test_changed_byte_in_npz_is_refused_or_changes_nothing(tmp_path, share, valu
     content[int(share * len(content))] = value
     path.write_bytes(content)
     try:
-        graph = load("tiny-npz", tmp_path, download=False)
+        graph = load_dataset("tiny-npz", tmp_path, download=False)
     except DataError:
         return
     np.testing.assert_array_equal(graph.features.toarray(), NPZ_X)
@@ -272,8 +273,8 @@ def test_changed_byte_in_npz_is_refused_or_changes_nothing(tmp_path, share, valu
 )
 def test_npz_with_arrays_that_do_not_fit_is_refused(tmp_path, key, value):
     write_npz(tmp_path, {**npz_arrays(), key: value})
-    with pytest.raises(DataError, match=r"tiny_full\.npz is foreign or damaged"):
-        load("tiny-npz", tmp_path, download=False)
+    with pytest.raises(DataError, match=r"tiny_full\.npz is damaged or is not the published file"):
+        load_dataset("tiny-npz", tmp_path, download=False)
 
 
 def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
@@ -281,27 +282,31 @@ def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
     del arrays["attr_indptr"]
     path = write_npz(tmp_path, arrays) / "tiny_full.npz"
     with pytest.raises(DataError, match="attr_indptr"):
-        load("tiny-npz", tmp_path, download=False)
+        load_dataset("tiny-npz", tmp_path, download=False)
     np.save(tmp_path / "plain.npy", np.eye(2))
     for content in ((tmp_path / "plain.npy").read_bytes(), pickle.dumps(npz_arrays()), b"<html>"):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="foreign or damaged"):
-            load("tiny-npz", tmp_path, download=False)
+        with pytest.raises(DataError, match="damaged or is not the published file"):
+            load_dataset("tiny-npz", tmp_path, download=False)
 
 
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
-        ("test.index", b"7\n7", "names a node twice"),
-        ("test.index", b"7\n4", "names a node twice"),
-        ("test.index", b"7\n5\n6", "foreign or damaged"),
+        ("test.index", b"7\n7", "contains a node twice"),
+        ("test.index", b"7\n4", "contains a node twice"),
+        ("test.index", b"7\n5\n6", "damaged or is not the published file"),
         ("test.index", b"7\nfive", "five"),
-        ("test.index", b"7\n-1", "foreign or damaged"),
+        ("test.index", b"7\n-1", "damaged or is not the published file"),
         ("graph", pickle.dumps({0: [9]}), "links must name nodes"),
-        ("graph", pickle.dumps([[0, 1]]), "foreign or damaged"),
-        ("x", pickle.dumps(sparse.csr_matrix(ALLX[1:3]), 3), "x is not the first rows of allx"),
-        ("y", pickle.dumps(ALLY[1:3], 3), "y is not the first rows of ally"),
-        ("ally", pickle.dumps(ALLY[:4], 3), "foreign or damaged"),
+        ("graph", pickle.dumps([[0, 1]]), "damaged or is not the published file"),
+        (
+            "x",
+            pickle.dumps(sparse.csr_matrix(ALLX[1:3]), 3),
+            "x differs from the first rows of allx",
+        ),
+        ("y", pickle.dumps(ALLY[1:3], 3), "y differs from the first rows of ally"),
+        ("ally", pickle.dumps(ALLY[:4], 3), "damaged or is not the published file"),
         ("ally", pickle.dumps(np.array([["a", "b"]]), 3), "plain numbers"),
         ("ally", pickle.dumps(np.array([[print, {}]]), 3), "asks for 'builtins.print'"),
         ("ally", pickle.dumps(np.array([[1, {}]]), 3), "plain numbers"),
@@ -310,19 +315,19 @@ def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
 def test_planetoid_files_that_do_not_fit_are_refused(tmp_path, file, content, reason):
     write_planetoid(tmp_path, **{f"ind.tiny.{file}": content})
     with pytest.raises(DataError, match=reason):
-        load("tiny", tmp_path, download=False)
+        load_dataset("tiny", tmp_path, download=False)
 
 
 def test_other_counts_and_other_content_are_told_apart(tmp_path, monkeypatch):
     write_npz(tmp_path, npz_arrays())
     monkeypatch.setitem(DATASETS, "tiny-npz", replace(TINY_NPZ, e=6, digest="0" * 64))
     with pytest.raises(DataError) as caught:
-        load("tiny-npz", tmp_path, download=False)
+        load_dataset("tiny-npz", tmp_path, download=False)
     for part in (str(tmp_path), "expected n = 3, d = 2, C = 2, e = 6", "found n = 3", "e = 5."):
         assert part in str(caught.value)
     monkeypatch.setitem(DATASETS, "tiny-npz", replace(TINY_NPZ, digest="0" * 64))
     with pytest.raises(DataError, match=r"expected digest 0{64}; found digest .*LINKDIST_DATA"):
-        load("tiny-npz", tmp_path, download=False)
+        load_dataset("tiny-npz", tmp_path, download=False)
 
 
 # Pickles that would do something.
@@ -369,7 +374,7 @@ def test_malicious_pickle_is_refused_and_not_run(tmp_path, protocol, file):
             content = pickle.dumps(thing, protocol)
             write_planetoid(tmp_path, **{f"ind.tiny.{file}": content})
             with pytest.raises(DataError, match=rf"ind\.tiny\.{file} .*asks for"):
-                load("tiny", tmp_path, download=False)
+                load_dataset("tiny", tmp_path, download=False)
             assert not list(tmp_path.glob("mark*"))
 
 
@@ -377,8 +382,8 @@ def test_malicious_pickle_is_refused_and_not_run(tmp_path, protocol, file):
 def test_hand_written_pickle_is_refused_and_not_run(tmp_path, kind):
     mark = tmp_path / "mark"
     write_planetoid(tmp_path, **{"ind.tiny.tx": raw_pickles(str(mark))[kind]})
-    with pytest.raises(DataError, match=r"ind\.tiny\.tx is foreign or damaged"):
-        load("tiny", tmp_path, download=False)
+    with pytest.raises(DataError, match=r"ind\.tiny\.tx is damaged or is not the published file"):
+        load_dataset("tiny", tmp_path, download=False)
     assert not mark.exists()
 
 
@@ -391,7 +396,7 @@ def test_admitted_names_can_be_neither_changed_nor_abused(tmp_path, named):
     for body in (b"(dS'revive'\nI1\nsb.", attributes):
         write_planetoid(tmp_path, **{"ind.tiny.tx": push + body})
         with pytest.raises(DataError):
-            load("tiny", tmp_path, download=False)
+            load_dataset("tiny", tmp_path, download=False)
     assert dict(vars(_safe_pickle.ADMITTED[named])) == before
 
 
@@ -404,7 +409,7 @@ def test_dtype_that_hides_objects_among_bytes_is_refused(tmp_path):
     content = array + outer + b"I00\nS'AAAAAAAA'\ntb."
     write_planetoid(tmp_path, **{"ind.tiny.y": content})
     with pytest.raises(DataError, match="plain numbers"):
-        load("tiny", tmp_path, download=False)
+        load_dataset("tiny", tmp_path, download=False)
 
 
 # Where files are looked for.
@@ -415,7 +420,7 @@ def test_three_layouts_are_found(tmp_path, layout):
     folder = write_planetoid(tmp_path / "data" / layout)
     assert find_raw("tiny", tmp_path / "data") == folder
     assert find_raw("tiny", str(tmp_path / "data")) == folder
-    assert load("tiny", tmp_path / "data", download=False).n == 8
+    assert load_dataset("tiny", tmp_path / "data", download=False).n == 8
 
 
 def test_search_order_is_argument_then_environment_then_cache(tmp_path, monkeypatch):
@@ -437,11 +442,11 @@ def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("LINKDIST_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert datasets._cache_folder() == tmp_path / "home" / ".cache" / "linkdist"
+    assert datasets.cache_folder() == tmp_path / "home" / ".cache" / "linkdist"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert datasets._cache_folder() == tmp_path / "xdg" / "linkdist"
+    assert datasets.cache_folder() == tmp_path / "xdg" / "linkdist"
     monkeypatch.setenv("LINKDIST_CACHE", str(tmp_path / "own"))
-    assert datasets._cache_folder() == tmp_path / "own"
+    assert datasets.cache_folder() == tmp_path / "own"
 
 
 def test_missing_files_are_named_with_the_places_and_the_source(tmp_path):
@@ -449,11 +454,11 @@ def test_missing_files_are_named_with_the_places_and_the_source(tmp_path):
     for part in ("ty", "graph"):
         (folder / f"ind.tiny.{part}").unlink()
     with pytest.raises(DataError) as caught:
-        load("tiny", folder, download=False)
-    for part in ("needs ind.tiny.ty, ind.tiny.graph,", str(folder), str(tmp_path / "cache")):
+        load_dataset("tiny", folder, download=False)
+    for part in ("needs ind.tiny.ty, ind.tiny.graph;", str(folder), str(tmp_path / "cache")):
         assert part in str(caught.value)
     with pytest.raises(DataError) as caught:
-        load("cora", folder, download=False)
+        load_dataset("cora", folder, download=False)
     told = ("ind.cora.allx", "https://github.com/kimiyoung/planetoid", "--data", "LINKDIST_DATA")
     assert all(part in str(caught.value) for part in told)
 
@@ -474,7 +479,7 @@ def test_public_split_needs_only_the_test_index(tmp_path, monkeypatch):
     assert {part.dtype for part in (train, validation, test)} == {np.dtype(np.int64)}
     for bad in (content[:-5], b"", content + b"\n1999", content.replace(b"1899", b"559")):
         write_planetoid(tmp_path, **{TINY.files[-1]: bad})
-        with pytest.raises(DataError, match=r"test\.index is foreign or damaged"):
+        with pytest.raises(DataError, match=r"test\.index is damaged or is not the published file"):
             public_split("tiny", folder, download=False)
 
 
@@ -537,14 +542,14 @@ def left(folder: Path) -> list[Path]:
 
 
 def test_download_puts_a_checked_set_into_the_cache(server, tmp_path, capfd):
-    graph = load("tiny", tmp_path / "nowhere")
+    graph = load_dataset("tiny", tmp_path / "nowhere")
     target = tmp_path / "cache" / "planetoid" / "Tiny" / "raw"
     assert graph.n == 8
     assert find_raw("tiny") == target
     assert {path.name: path.read_bytes() for path in target.iterdir()} == planetoid_files()
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {"planetoid"}
     assert capfd.readouterr() == ("", "")
-    load("tiny")
+    load_dataset("tiny")
     assert server.asked == list(TINY.files)
 
 
@@ -552,39 +557,39 @@ def test_download_completes_a_set_of_which_a_part_is_there(server, tmp_path):
     target = write_planetoid(tmp_path / "cache" / "planetoid" / "Tiny" / "raw")
     (target / "ind.tiny.allx").unlink()
     (target / "ind.tiny.x").write_bytes(b"stale")
-    assert load("tiny").n == 8
+    assert load_dataset("tiny").n == 8
     assert {path.name: path.read_bytes() for path in target.iterdir()} == planetoid_files()
 
 
 def test_download_of_an_npz_set(server, tmp_path):
     path = write_npz(tmp_path / "made", npz_arrays()) / "tiny_full.npz"
     server.content["tiny_full.npz"] = path.read_bytes()
-    assert load("tiny-npz").n == 3
+    assert load_dataset("tiny-npz").n == 3
     assert find_raw("tiny-npz") == tmp_path / "cache" / "citation_full" / "Tiny" / "raw"
 
 
 def test_cut_off_download_leaves_nothing(server, tmp_path):
     server.cut = {"ind.tiny.allx"}
-    with pytest.raises(DataError, match=r"could not be downloaded.*allx was cut off after"):
-        load("tiny")
+    with pytest.raises(DataError, match=r"could not be downloaded.*allx.*IncompleteRead"):
+        load_dataset("tiny")
     assert left(tmp_path / "cache") == []
 
 
 def test_foreign_download_leaves_nothing(server, tmp_path):
     server.content["ind.tiny.ally"] = b"<html>sign in</html>"
-    with pytest.raises(DataError, match=r"download was refused and removed.*ind\.tiny\.ally"):
-        load("tiny")
+    with pytest.raises(DataError, match=r"download was rejected and deleted.*ind\.tiny\.ally"):
+        load_dataset("tiny")
     server.content = planetoid_files()
     server.content["ind.tiny.graph"] = pickle.dumps({0: [1]})
-    with pytest.raises(DataError, match=r"refused and removed.*expected n = 8.*e = 2"):
-        load("tiny")
+    with pytest.raises(DataError, match=r"rejected and deleted.*expected n = 8.*e = 2"):
+        load_dataset("tiny")
     assert left(tmp_path / "cache") == []
 
 
 def test_failed_download_says_how_to_get_the_files_by_hand(server, tmp_path, monkeypatch):
     del server.content["ind.tiny.graph"]
-    with pytest.raises(DataError, match=r"HTTP Error 404.*by hand.*ind\.tiny\.graph.*--data DIR"):
-        load("tiny")
+    with pytest.raises(DataError, match=r"404 Client Error.*by hand.*ind\.tiny\.graph.*--data DIR"):
+        load_dataset("tiny")
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as gone:
         port = gone.server_port
     monkeypatch.setitem(DATASETS, "tiny", replace(TINY, source=f"http://127.0.0.1:{port}/raw"))
@@ -599,23 +604,23 @@ def test_silent_server_times_out(server, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "_TIMEOUT", 0.05)
     try:
         with pytest.raises(DataError, match=r"could not be downloaded.*timed out"):
-            load("tiny")
+            load_dataset("tiny")
     finally:
         go_on.set()
     assert left(tmp_path / "cache") == []
 
 
 def test_interrupted_download_leaves_nothing(server, tmp_path, monkeypatch):
-    fetch = datasets._fetch_file
+    fetch = pooch.HTTPDownloader.__call__
 
-    def interrupted(url, path, bar):
-        if path.name.endswith("graph"):
+    def interrupted(self, url, *others):
+        if url.endswith("graph"):
             raise KeyboardInterrupt
-        fetch(url, path, bar)
+        fetch(self, url, *others)
 
-    monkeypatch.setattr(datasets, "_fetch_file", interrupted)
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        load("tiny")
+        load_dataset("tiny")
     assert len(server.asked) == 6
     assert left(tmp_path / "cache") == []
 
@@ -624,7 +629,7 @@ def test_cache_that_cannot_be_written_is_told(server, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LINKDIST_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match=r"could not be downloaded.*NotADirectory"):
-        load("tiny")
+        load_dataset("tiny")
 
 
 # The published files.
@@ -648,7 +653,7 @@ PLANETOID = ("cora", "citeseer", "pubmed")
 @pytest.mark.data
 @pytest.mark.parametrize("name", COUNTS)
 def test_published_set_has_the_papers_counts(name):
-    graph = load(name, download=False)
+    graph = load_dataset(name, download=False)
     assert (graph.n, graph.d, graph.C, len(graph.edges)) == COUNTS[name]
     assert (graph.links[:, 0] == graph.links[:, 1]).sum() == SELF_LOOPS[name]
     assert np.unique(graph.labels).tolist() == list(range(graph.C))
@@ -660,7 +665,7 @@ def test_published_set_has_the_papers_counts(name):
 @pytest.mark.data
 @pytest.mark.parametrize("name", PLANETOID)
 def test_published_planetoid_rows_sum_to_one(name):
-    sums = np.asarray(load(name, download=False).features.sum(axis=1)).ravel()
+    sums = np.asarray(load_dataset(name, download=False).features.sum(axis=1)).ravel()
     empty = sums == 0
     assert empty.sum() == (15 if name == "citeseer" else 0)
     np.testing.assert_allclose(sums[~empty], 1, atol=1e-5)
@@ -669,15 +674,15 @@ def test_published_planetoid_rows_sum_to_one(name):
 @pytest.mark.data
 def test_published_values_are_not_made_binary():
     for name in ("coauthor-cs", "coauthor-physics"):
-        assert load(name, download=False).features.data.max() > 1
+        assert load_dataset(name, download=False).features.data.max() > 1
     for name in ("amazon-photo", "amazon-computers"):
-        assert set(load(name, download=False).features.data) == {1}
+        assert set(load_dataset(name, download=False).features.data) == {1}
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", PLANETOID)
 def test_public_split_is_balanced_and_apart(name):
-    graph = load(name, download=False)
+    graph = load_dataset(name, download=False)
     train, validation, test = public_split(name, download=False)
     assert np.bincount(graph.labels[train]).tolist() == [20] * graph.C
     assert (len(validation), len(test)) == (500, 1000)

@@ -132,7 +132,8 @@ def semi_supervised(
 
     Examples
     --------
-    >>> split = semi_supervised(datasets.load("digits"), 0, per_class=2, validation=300, test=None)
+    >>> graph = datasets.load_dataset("digits")
+    >>> split = semi_supervised(graph, 0, per_class=2, validation=300, test=None)
     >>> len(split.train), len(split.validation), len(split.test)
     (20, 300, 1477)
     """
@@ -157,7 +158,7 @@ def full_supervised(graph: Graph, seed: int, share: float = 0.2) -> Split:
 
     Examples
     --------
-    >>> split = full_supervised(datasets.load("digits"), seed=0)
+    >>> split = full_supervised(datasets.load_dataset("digits"), seed=0)
     >>> len(split.train), len(split.validation), len(split.test)
     (1079, 359, 359)
     """
@@ -179,7 +180,7 @@ def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
 
     Examples
     --------
-    >>> graph = datasets.load("digits")
+    >>> graph = datasets.load_dataset("digits")
     >>> [len(glnn_split(graph, setting, seed=0).test) for setting in PROTOCOLS["glnn"]]
     [1297, 259]
     """
@@ -206,7 +207,7 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
     Parameters
     ----------
     graph : Graph
-        As `datasets.load` gave it.
+        As `datasets.load_dataset` gave it.
     setting : {'inductive', 'transductive', 'full-supervised'}
         Full-supervised has a split of its own; the other two share one.
     seed : int
@@ -216,7 +217,7 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
 
     Examples
     --------
-    >>> len(named_split(datasets.load("digits"), "inductive", seed=3).train)
+    >>> len(named_split(datasets.load_dataset("digits"), "inductive", seed=3).train)
     20
     """
     check_names("setting", [setting], SETTINGS)
