@@ -1,4 +1,4 @@
-"""Named graphs: read right, refused when they should be, fetched whole or not at all."""
+"""Named data sets: reading, rejection of damaged files, complete downloads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TINY_NPZ = DatasetInfo(
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(request, tmp_path, monkeypatch):
-    """Keep tests out of the user's folders, and let them see the tiny sets."""
+    """Keep tests out of the user's folders, and register the tiny data sets."""
     if request.node.get_closest_marker("data") is None:
         monkeypatch.delenv("LINKDIST_DATA", raising=False)
     monkeypatch.setenv("LINKDIST_CACHE", str(tmp_path / "cache"))
@@ -106,7 +106,7 @@ def write_npz(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
 # Digits.
 
 
-def test_digits_have_their_published_facts():
+def test_digits_have_their_published_sizes():
     graph = load_dataset("digits")
     info = DATASETS["digits"]
     assert (graph.n, graph.d, graph.C, len(graph.edges)) == (1797, 64, 10, 19858)
@@ -138,10 +138,10 @@ def test_nearest_breaks_ties_by_node_number():
     assert pairs[pairs[:, 0] == 3, 1].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
-# The table.
+# The registry.
 
 
-def test_table_is_in_order_and_holds_the_papers_eight(monkeypatch):
+def test_registry_contains_digits_and_the_eight_data_sets_of_the_paper(monkeypatch):
     monkeypatch.undo()
     assert list(DATASETS) == ["digits", *PAPER_DATASETS]
     assert list(PAPER_DATASETS) == [
@@ -154,7 +154,7 @@ def test_table_is_in_order_and_holds_the_papers_eight(monkeypatch):
         assert all(url.startswith("https://github.com/") for url in DATASETS[name].urls)
 
 
-def test_unknown_name_is_refused_with_the_near_one():
+def test_unknown_name_is_rejected_with_a_suggestion():
     for ask in (load_dataset, public_split, find_raw):
         with pytest.raises(OptionError, match=r"unknown data set 'coar'.*near: cora"):
             ask("coar")
@@ -163,9 +163,9 @@ def test_unknown_name_is_refused_with_the_near_one():
 # Reading.
 
 
-def test_planetoid_files_are_put_together(tmp_path):
+def test_planetoid_files_are_combined(tmp_path):
     graph = load_dataset("tiny", write_planetoid(tmp_path), download=False)
-    # Test rows stand where test.index says; the gap has no features and class 0.
+    # Test rows are those of test.index; the gap has no features and class 0.
     expected = np.zeros((8, 3))
     expected[[0, 1, 3, 4, 7, 5]] = [
         *([1 / 2, 1 / 2, 0], [0, 1 / 2, 1 / 2], [3 / 4, 0, 1 / 4], [0, 0, 1]),
@@ -180,7 +180,7 @@ def test_planetoid_files_are_put_together(tmp_path):
     assert graph.name == "tiny"
 
 
-def test_planetoid_files_written_today_read_the_same(tmp_path):
+def test_planetoid_files_of_current_numpy_are_read_the_same_way(tmp_path):
     today = {"ind.tiny.tx": pickle.dumps(sparse.csr_matrix(TX), 3)}
     today["ind.tiny.ally"] = pickle.dumps(np.asfortranarray(ALLY), 3)
     one = load_dataset("tiny", write_planetoid(tmp_path / "old"), download=False)
@@ -200,7 +200,7 @@ def test_npz_values_stay_as_stored(tmp_path):
     assert graph.name == "tiny-npz"
 
 
-def test_digest_sees_every_array():
+def test_digest_depends_on_every_array():
     edges, labels = [[0, 1], [1, 2]], [0, 1, 1]
     graphs = [
         Graph.build(NPZ_X, edges, labels),
@@ -217,24 +217,24 @@ def test_digest_sees_every_array():
     assert _readers.digest(same) == _readers.digest(graphs[0])
 
 
-# Refusals.
+# Rejection.
 
 
 @pytest.mark.parametrize("file", TINY.files)
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_cut_off_planetoid_file_is_refused_by_name(tmp_path, file, kept):
+def test_truncated_planetoid_file_is_rejected_by_name(tmp_path, file, kept):
     whole = planetoid_files()[file]
     cut = whole[: min(int(kept * len(whole)), len(whole) - 1)]
     write_planetoid(tmp_path, **{file: cut})
     with pytest.raises(DataError, match="damaged or is not the published file") as caught:
         load_dataset("tiny", tmp_path, download=False)
-    # A shortened index is still an index: only the folder's files together tell.
+    # A truncated index is still an index; only the combination of files is inconsistent.
     assert str(tmp_path if file.endswith("index") else tmp_path / file) in str(caught.value)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True))
-def test_cut_off_npz_is_refused_by_name(tmp_path, share):
+def test_truncated_npz_file_is_rejected_by_name(tmp_path, share):
     path = write_npz(tmp_path, npz_arrays()) / "tiny_full.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
@@ -244,7 +244,7 @@ def test_cut_off_npz_is_refused_by_name(tmp_path, share):
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
-def test_changed_byte_in_npz_is_refused_or_changes_nothing(tmp_path, share, value):
+def test_changed_byte_in_npz_is_rejected_or_changes_nothing(tmp_path, share, value):
     path = write_npz(tmp_path, npz_arrays()) / "tiny_full.npz"
     content = bytearray(path.read_bytes())
     content[int(share * len(content))] = value
@@ -271,13 +271,13 @@ def test_changed_byte_in_npz_is_refused_or_changes_nothing(tmp_path, share, valu
         ("adj_shape", np.array([])),
     ],
 )
-def test_npz_with_arrays_that_do_not_fit_is_refused(tmp_path, key, value):
+def test_npz_with_invalid_arrays_is_rejected(tmp_path, key, value):
     write_npz(tmp_path, {**npz_arrays(), key: value})
     with pytest.raises(DataError, match=r"tiny_full\.npz is damaged or is not the published file"):
         load_dataset("tiny-npz", tmp_path, download=False)
 
 
-def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
+def test_npz_without_a_key_or_not_an_archive_is_rejected(tmp_path):
     arrays = npz_arrays()
     del arrays["attr_indptr"]
     path = write_npz(tmp_path, arrays) / "tiny_full.npz"
@@ -298,7 +298,7 @@ def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
         ("test.index", b"7\n5\n6", "damaged or is not the published file"),
         ("test.index", b"7\nfive", "five"),
         ("test.index", b"7\n-1", "damaged or is not the published file"),
-        ("graph", pickle.dumps({0: [9]}), "links must name nodes"),
+        ("graph", pickle.dumps({0: [9]}), "links must be pairs of nodes"),
         ("graph", pickle.dumps([[0, 1]]), "damaged or is not the published file"),
         (
             "x",
@@ -308,17 +308,17 @@ def test_npz_without_a_key_or_not_an_archive_is_refused(tmp_path):
         ("y", pickle.dumps(ALLY[1:3], 3), "y differs from the first rows of ally"),
         ("ally", pickle.dumps(ALLY[:4], 3), "damaged or is not the published file"),
         ("ally", pickle.dumps(np.array([["a", "b"]]), 3), "plain numbers"),
-        ("ally", pickle.dumps(np.array([[print, {}]]), 3), "asks for 'builtins.print'"),
+        ("ally", pickle.dumps(np.array([[print, {}]]), 3), "names 'builtins.print'"),
         ("ally", pickle.dumps(np.array([[1, {}]]), 3), "plain numbers"),
     ],
 )
-def test_planetoid_files_that_do_not_fit_are_refused(tmp_path, file, content, reason):
+def test_inconsistent_planetoid_files_are_rejected(tmp_path, file, content, reason):
     write_planetoid(tmp_path, **{f"ind.tiny.{file}": content})
     with pytest.raises(DataError, match=reason):
         load_dataset("tiny", tmp_path, download=False)
 
 
-def test_other_counts_and_other_content_are_told_apart(tmp_path, monkeypatch):
+def test_other_sizes_and_other_content_are_reported_differently(tmp_path, monkeypatch):
     write_npz(tmp_path, npz_arrays())
     monkeypatch.setitem(DATASETS, "tiny-npz", replace(TINY_NPZ, e=6, digest="0" * 64))
     with pytest.raises(DataError) as caught:
@@ -330,11 +330,11 @@ def test_other_counts_and_other_content_are_told_apart(tmp_path, monkeypatch):
         load_dataset("tiny-npz", tmp_path, download=False)
 
 
-# Pickles that would do something.
+# Malicious pickles.
 
 
 class Gadget:
-    """Pickles as a call that would leave a file behind."""
+    """Pickled as a call that would create a file."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -344,7 +344,7 @@ class Gadget:
 
 
 def raw_pickles(mark: str) -> dict[str, bytes]:
-    """Opcodes that no pickler writes, each to call os.system or to reach something like it."""
+    """Opcodes that no pickler writes, which try to call os.system or a similar function."""
     touch = f"touch {mark}".encode()
     system = b"(S'" + touch + b"'\ntR."
     return {
@@ -365,7 +365,7 @@ def raw_pickles(mark: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("file", ["x", "graph"])
-def test_malicious_pickle_is_refused_and_not_run(tmp_path, protocol, file):
+def test_malicious_pickle_is_rejected_and_not_run(tmp_path, protocol, file):
     mark = tmp_path / "mark"
     calls = [(os.system, f"touch {mark}"), (builtins.open, str(mark), "w"), (os.mkdir, str(mark))]
     calls += [(builtins.exec, f"open({str(mark)!r}, 'w')"), (np.save, str(mark), [1])]
@@ -373,13 +373,13 @@ def test_malicious_pickle_is_refused_and_not_run(tmp_path, protocol, file):
         for thing in (Gadget(*call), {0: [Gadget(*call)]}, np.array([Gadget(*call)])):
             content = pickle.dumps(thing, protocol)
             write_planetoid(tmp_path, **{f"ind.tiny.{file}": content})
-            with pytest.raises(DataError, match=rf"ind\.tiny\.{file} .*asks for"):
+            with pytest.raises(DataError, match=rf"ind\.tiny\.{file} .*names"):
                 load_dataset("tiny", tmp_path, download=False)
             assert not list(tmp_path.glob("mark*"))
 
 
 @pytest.mark.parametrize("kind", raw_pickles(""))
-def test_hand_written_pickle_is_refused_and_not_run(tmp_path, kind):
+def test_hand_written_pickle_is_rejected_and_not_run(tmp_path, kind):
     mark = tmp_path / "mark"
     write_planetoid(tmp_path, **{"ind.tiny.tx": raw_pickles(str(mark))[kind]})
     with pytest.raises(DataError, match=r"ind\.tiny\.tx is damaged or is not the published file"):
@@ -388,8 +388,8 @@ def test_hand_written_pickle_is_refused_and_not_run(tmp_path, kind):
 
 
 @pytest.mark.parametrize("named", list(_safe_pickle.ADMITTED))
-def test_admitted_names_can_be_neither_changed_nor_abused(tmp_path, named):
-    """BUILD on a class would set its attributes; a record's own methods do not let it."""
+def test_allowed_names_cannot_be_changed_by_a_pickle(tmp_path, named):
+    """BUILD on a class would set its attributes; the methods of a record prevent it."""
     before = dict(vars(_safe_pickle.ADMITTED[named]))
     push = "c{}\n{}\n".format(*named).encode()
     attributes = b"(N(dS'revive'\nI1\nsS'__len__'\nI1\nstb."
@@ -400,8 +400,8 @@ def test_admitted_names_can_be_neither_changed_nor_abused(tmp_path, named):
     assert dict(vars(_safe_pickle.ADMITTED[named])) == before
 
 
-def test_dtype_that_hides_objects_among_bytes_is_refused(tmp_path):
-    """NumPy itself would take these eight bytes for a pointer."""
+def test_dtype_that_hides_objects_among_bytes_is_rejected(tmp_path):
+    """NumPy itself would interpret these eight bytes as a pointer."""
     inner = b"cnumpy\ndtype\n(S'O8'\nI00\nI01\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb"
     outer = b"cnumpy\ndtype\n(S'V8'\nI00\nI01\ntR(I3\nS'|'\nN(S'a'\nt(dS'a'\n(" + inner
     outer += b"I0\ntsI8\nI1\nI0\ntb"
@@ -412,7 +412,7 @@ def test_dtype_that_hides_objects_among_bytes_is_refused(tmp_path):
         load_dataset("tiny", tmp_path, download=False)
 
 
-# Where files are looked for.
+# Search for files.
 
 
 @pytest.mark.parametrize("layout", ["planetoid/Tiny/raw", "Tiny/raw", "."])
@@ -449,7 +449,7 @@ def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     assert datasets.cache_folder() == tmp_path / "own"
 
 
-def test_missing_files_are_named_with_the_places_and_the_source(tmp_path):
+def test_missing_files_are_reported_with_the_folders_and_the_source(tmp_path):
     folder = write_planetoid(tmp_path / "data")
     for part in ("ty", "graph"):
         (folder / f"ind.tiny.{part}").unlink()
@@ -459,8 +459,8 @@ def test_missing_files_are_named_with_the_places_and_the_source(tmp_path):
         assert part in str(caught.value)
     with pytest.raises(DataError) as caught:
         load_dataset("cora", folder, download=False)
-    told = ("ind.cora.allx", "https://github.com/kimiyoung/planetoid", "--data", "LINKDIST_DATA")
-    assert all(part in str(caught.value) for part in told)
+    message = ("ind.cora.allx", "https://github.com/kimiyoung/planetoid", "--data", "LINKDIST_DATA")
+    assert all(part in str(caught.value) for part in message)
 
 
 # The public split.
@@ -484,7 +484,7 @@ def test_public_split_needs_only_the_test_index(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["digits", "cora-full", "amazon-photo", "coauthor-cs"])
-def test_other_sets_have_no_public_split(name):
+def test_other_data_sets_have_no_public_split(name):
     with pytest.raises(OptionError, match=f"{name} has no public split; cora, citeseer, pubmed"):
         public_split(name)
 
@@ -493,7 +493,7 @@ def test_other_sets_have_no_public_split(name):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves files from a dict; those in `cut` stop midway."""
+    """Serves files from a dict; files in `cut` are truncated."""
 
     daemon_threads = False
 
@@ -541,7 +541,7 @@ def left(folder: Path) -> list[Path]:
     return list(folder.rglob("*"))
 
 
-def test_download_puts_a_checked_set_into_the_cache(server, tmp_path, capfd):
+def test_download_stores_a_checked_data_set_in_the_cache(server, tmp_path, capfd):
     graph = load_dataset("tiny", tmp_path / "nowhere")
     target = tmp_path / "cache" / "planetoid" / "Tiny" / "raw"
     assert graph.n == 8
@@ -553,7 +553,7 @@ def test_download_puts_a_checked_set_into_the_cache(server, tmp_path, capfd):
     assert server.asked == list(TINY.files)
 
 
-def test_download_completes_a_set_of_which_a_part_is_there(server, tmp_path):
+def test_download_completes_a_partial_data_set(server, tmp_path):
     target = write_planetoid(tmp_path / "cache" / "planetoid" / "Tiny" / "raw")
     (target / "ind.tiny.allx").unlink()
     (target / "ind.tiny.x").write_bytes(b"stale")
@@ -561,21 +561,21 @@ def test_download_completes_a_set_of_which_a_part_is_there(server, tmp_path):
     assert {path.name: path.read_bytes() for path in target.iterdir()} == planetoid_files()
 
 
-def test_download_of_an_npz_set(server, tmp_path):
+def test_download_of_an_npz_file(server, tmp_path):
     path = write_npz(tmp_path / "made", npz_arrays()) / "tiny_full.npz"
     server.content["tiny_full.npz"] = path.read_bytes()
     assert load_dataset("tiny-npz").n == 3
     assert find_raw("tiny-npz") == tmp_path / "cache" / "citation_full" / "Tiny" / "raw"
 
 
-def test_cut_off_download_leaves_nothing(server, tmp_path):
+def test_truncated_download_leaves_nothing(server, tmp_path):
     server.cut = {"ind.tiny.allx"}
     with pytest.raises(DataError, match=r"could not be downloaded.*allx.*IncompleteRead"):
         load_dataset("tiny")
     assert left(tmp_path / "cache") == []
 
 
-def test_foreign_download_leaves_nothing(server, tmp_path):
+def test_download_with_other_content_leaves_nothing(server, tmp_path):
     server.content["ind.tiny.ally"] = b"<html>sign in</html>"
     with pytest.raises(DataError, match=r"download was rejected and deleted.*ind\.tiny\.ally"):
         load_dataset("tiny")
@@ -586,7 +586,7 @@ def test_foreign_download_leaves_nothing(server, tmp_path):
     assert left(tmp_path / "cache") == []
 
 
-def test_failed_download_says_how_to_get_the_files_by_hand(server, tmp_path, monkeypatch):
+def test_failed_download_explains_the_download_by_hand(server, tmp_path, monkeypatch):
     del server.content["ind.tiny.graph"]
     with pytest.raises(DataError, match=r"404 Client Error.*by hand.*ind\.tiny\.graph.*--data DIR"):
         load_dataset("tiny")
@@ -625,7 +625,7 @@ def test_interrupted_download_leaves_nothing(server, tmp_path, monkeypatch):
     assert left(tmp_path / "cache") == []
 
 
-def test_cache_that_cannot_be_written_is_told(server, tmp_path, monkeypatch):
+def test_read_only_cache_is_reported(server, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LINKDIST_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(DataError, match=r"could not be downloaded.*NotADirectory"):
@@ -652,7 +652,7 @@ PLANETOID = ("cora", "citeseer", "pubmed")
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", COUNTS)
-def test_published_set_has_the_papers_counts(name):
+def test_published_data_set_has_the_sizes_of_the_paper(name):
     graph = load_dataset(name, download=False)
     assert (graph.n, graph.d, graph.C, len(graph.edges)) == COUNTS[name]
     assert (graph.links[:, 0] == graph.links[:, 1]).sum() == SELF_LOOPS[name]
@@ -672,7 +672,7 @@ def test_published_planetoid_rows_sum_to_one(name):
 
 
 @pytest.mark.data
-def test_published_values_are_not_made_binary():
+def test_published_values_are_not_binarised():
     for name in ("coauthor-cs", "coauthor-physics"):
         assert load_dataset(name, download=False).features.data.max() > 1
     for name in ("amazon-photo", "amazon-computers"):
@@ -681,7 +681,7 @@ def test_published_values_are_not_made_binary():
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", PLANETOID)
-def test_public_split_is_balanced_and_apart(name):
+def test_public_split_is_balanced_and_disjoint(name):
     graph = load_dataset(name, download=False)
     train, validation, test = public_split(name, download=False)
     assert np.bincount(graph.labels[train]).tolist() == [20] * graph.C

@@ -114,7 +114,7 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
         "from linkdist.artifacts.model_dir import load\n\n"
         f"saved = load({json.dumps(name)})\n"
         'for batch in pq.ParquetFile("nodes.parquet").iter_batches():\n'
-        "    features = saved.encoders.encode(batch)\n"
+        "    features = saved.encoders.transform(batch)\n"
         "    probabilities = linkdist.from_features(saved.model, features)\n```"
     )
 

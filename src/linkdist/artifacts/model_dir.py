@@ -50,7 +50,7 @@ from linkdist.artifacts.model_card import card, curve
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Saved:
     ----------
     model : Model
         The weights, α and the classes' names.
-    encoders : Encoders or None
+    encoders : FeatureEncoder or None
         What turns a table's columns into features; None for a model of plain features.
     about : dict
         What training was, as plain JSON; `linkdist.artifacts.model_card` tells of it.
@@ -74,7 +74,7 @@ class Saved:
     """
 
     model: Model
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
     rehearsal: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
