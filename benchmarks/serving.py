@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 from measure import RESULTS, write
 
-from linkdist import load, pipeline
+from linkdist import load_dataset, pipeline
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
 
 HERE = Path(__file__).parent
@@ -46,7 +46,7 @@ def papers(folder):
 
 def digits(folder):
     """A model of scikit-learn's digits as a table of 64 numbers, and rows for it."""
-    graph = load("digits")
+    graph = load_dataset("digits")
     x = np.asarray(graph.features, dtype=float)
     names = [f"pixel{k}" for k in range(x.shape[1])]
     labels = [str(y) if k % 5 == 0 else "" for k, y in enumerate(graph.labels)]

@@ -143,7 +143,7 @@ def encoded(model, rows):
                         for row in rows], kind)
         for name, kind in kinds.items()
     }  # fmt: skip
-    return load_model(model).encoders.encode(pa.record_batch(columns))
+    return load_model(model).encoders.transform(pa.record_batch(columns))
 
 
 def predictions(path):
@@ -244,7 +244,7 @@ def test_kinds_and_features_have_the_last_word(command, folder, tmp_path):
     assert code == 0
     columns = {column.name: column.kind for column in load_model(out).encoders.columns}
     assert columns == {"year": "categorical", "venue": "categorical", "title": "text"}
-    assert "column year: categorical (as asked)" in shown
+    assert "column year: categorical (as requested)" in shown
 
 
 def test_without_held_out_labels_there_are_no_scores(command, folder, tmp_path):
@@ -265,7 +265,7 @@ def test_strict_tells_of_every_duplicate(command, folder, papers, tmp_path):
     code, _, shown = command(*training(folder), "--out", tmp_path / "model", "--strict")
     assert code == 2
     assert f"row {again[0][0]} has {again[0][1]}" in shown
-    assert f"{len(again)} such in all" in shown
+    assert f"{len(again)} in total" in shown
     assert not list(tmp_path.iterdir())
 
 
@@ -522,7 +522,7 @@ def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, ar
         (["--kinds", "year"], "--kinds takes COLUMN=KIND, comma-separated; found year"),
         (["--kinds", "year=number"], "unknown kind 'number' (near: numeric)"),
         (["--kinds", "years=numeric"], "unknown column 'years' (near: year)"),
-        (["--kinds", "field=text"], "'field' holds ids or labels and cannot be a feature"),
+        (["--kinds", "field=text"], "'field' contains ids or labels and cannot be a feature"),
         (["--features", "titel"], "unknown column 'titel' (near: title"),
         (["--id", "papers"], "unknown column 'papers' (near: paper)"),
         (["--label", "fields"], "unknown column 'fields' (near: field)"),
@@ -594,78 +594,83 @@ PLACES = [[0.0, 1.0], [1.0, 1.0], [float("nan"), 1.0], None, [2.0], [1.0, 3.0]]
 TRAIN = {
     "no label": (
         {"nodes.csv": changed(("physics", ""), ("history", ""))},
-        ["nodes.csv: column 'field' holds no label at all; training needs some."],
+        ["nodes.csv: column 'field' contains no labels; training needs some."],
     ),
     "one class": (
         {"nodes.csv": changed(("history", "physics"))},
-        ["column 'field' must hold labels of two classes or more; all are 'physics'."],
+        ["column 'field' must contain labels of two classes or more; all are 'physics'."],
     ),
     "infinite": (
         {"nodes.csv": changed(("1993", "inf"), ("1995", "-1e999"))},
-        ["column 'year' must hold finite numbers; row 4 has 'inf', row 6 has '-1e999'."],
+        ["column 'year' must contain finite numbers; row 4 has 'inf', row 6 has '-1e999'."],
     ),
     "infinite in Parquet": (
         {"nodes.parquet": parquet(year=YEARS)},
-        ["column 'year' must hold finite numbers; row 3 has -inf."],
+        ["column 'year' must contain finite numbers; row 3 has -inf."],
     ),
     "vectors": (
         {"nodes.parquet": parquet(place=PLACES)},
-        ["column 'place' must hold vectors of length 2; row 5 has [2.0].",
-         "column 'place' must hold vectors of finite numbers; row 3 has nan."],
+        ["column 'place' must contain vectors of length 2; row 5 has [2.0].",
+         "column 'place' must contain vectors of finite numbers; row 3 has nan."],
     ),
     "text for numbers": (
         {"nodes.csv": changed(("1992", "long ago"))},
-        ["column 'year' must hold numbers; row 3 has 'long ago'."],
+        ["column 'year' must contain numbers; row 3 has 'long ago'."],
         "--kinds", "year=numeric",
     ),
     "words for vectors": (
         {"nodes.csv": NODES},
-        ["column 'venue' must hold lists of numbers (CSV holds none); row 1 has 'letters',"],
+        ["column 'venue' must contain lists of numbers (CSV cannot store any); "
+         "row 1 has 'letters',"],
         "--kinds", "venue=vector",
     ),
     "links of no node": (
         {"links.csv": "from,to\nQ1,P3\nP2,Q4\n"},
-        ["links.csv: columns 'from' and 'to' must hold ids of the node table, but no row names two "
-         "nodes of it; row 1 has 'Q1', row 2 has 'Q4'."],
+        ["links.csv: columns 'from' and 'to' must contain ids of the node table, "
+         "but no row contains two of them; row 1 has 'Q1', row 2 has 'Q4'."],
     ),
     "some links of no node": (
         {"links.csv": LINKS + "P3,P1\nP1,Q7\n,P1\nP2,P2\n"},
-        ["links must name nodes of the node table; row 6 has 'Q7', row 7 has None.",
-         "links must stand once, in one direction; row 5 has ['P3', 'P1'].",
-         "links must join two nodes; row 8 has ['P2', 'P2']."],
+        ["links must connect nodes of the node table; row 6 has 'Q7', row 7 has None.",
+         "links must be listed once, in one direction; row 5 has ['P3', 'P1'].",
+         "links must connect two different nodes; row 8 has ['P2', 'P2']."],
         "--strict",
     ),
     "duplicate ids": (
         {"nodes.csv": changed(("P6", "P1"), ("P4", ""))},
-        ["column 'paper' must hold an id in each row; row 4 has None.",
-         "column 'paper' must hold ids that stand once; row 6 has 'P1'."],
+        ["column 'paper' must contain an id in each row; row 4 has None.",
+         "column 'paper' contains duplicate ids: 'P1' in rows 1 and 6."],
     ),
     "an empty node file": ({"nodes.csv": ""}, ["nodes.csv is empty."]),
     "a header alone": ({"nodes.csv": "paper,year,field\n"}, ["nodes.csv", "no rows"]),
     "an empty link file": ({"links.csv": " \n"}, ["links.csv is empty."]),
     "no links": ({"links.csv": "from,to\n"}, ["links.csv", "no rows"]),
     "one column of links": ({"links.csv": "from\nP1\n"}, ["links need two columns of ids"]),
-    "Parquet named CSV": ({"nodes.csv": parquet()}, ["nodes.csv is named .csv, but holds Parquet"]),
-    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but holds text"]),
-    "an archive named CSV": (
-        {"links.csv": b"PK\x03\x04\0\0\0\0"}, ["links.csv is named .csv, but holds neither"]
+    "Parquet named CSV": (
+        {"nodes.csv": parquet()}, ["nodes.csv is named .csv, but contains Parquet"]
     ),
-    "a cut-off Parquet file": ({"nodes.parquet": parquet()[:-9]}, ["nodes.parquet is broken"]),
+    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but contains text"]),
+    "an archive named CSV": (
+        {"links.csv": b"PK\x03\x04\0\0\0\0"}, ["links.csv is named .csv, but contains neither"]
+    ),
+    "a cut-off Parquet file": ({"nodes.parquet": parquet()[:-9]}, ["nodes.parquet is damaged"]),
     "Latin-1": (
         {"nodes.csv": changed(("annals", "Säule")).encode("latin-1")}, ["must be text in UTF-8"]
     ),
     "a row too short": (
         {"nodes.csv": changed(("P3,1992,letters,", "P3,1992"))},
-        ["rows must have 4 values, as the header has; row 3 has 'P3,1992'."],
+        ["rows must have 4 values, like the header; row 3 has 'P3,1992'."],
     ),
-    "a column twice": ({"nodes.csv": changed(("venue", "year"))}, ["found twice: 'year'"]),
+    "a column twice": (
+        {"nodes.csv": changed(("venue", "year"))}, ["contains duplicate column names: 'year'"]
+    ),
     "no such file": ({"nodes.csv": None}, ["nodes.csv cannot be read: No such file"]),
     "much at once": (
         {"nodes.csv": changed(("P2", "P1"), ("1993", "inf"), ("1992", "then"), ("history", ""))},
-        ["column 'year' must hold numbers; row 3 has 'then'.",
-         "column 'year' must hold finite numbers; row 4 has 'inf'.",
-         "column 'paper' must hold ids that stand once; row 2 has 'P1'.",
-         "column 'field' must hold labels of two classes or more; all are 'physics'.",
+        ["column 'year' must contain numbers; row 3 has 'then'.",
+         "column 'year' must contain finite numbers; row 4 has 'inf'.",
+         "column 'paper' contains duplicate ids: 'P1' in rows 1 and 2.",
+         "column 'field' must contain labels of two classes or more; all are 'physics'.",
          "unknown column 'genre'"],
         "--kinds", "year=numeric,genre=text",
     ),
@@ -725,15 +730,15 @@ PREDICT = {
     ),
     "infinite, and text": (
         {"nodes.csv": changed(("1993", "inf"), ("1995", "soon"))},
-        ["column 'year' must hold numbers; row 6 has 'soon'.",
-         "column 'year' must hold finite numbers; row 4 has 'inf'."],
+        ["column 'year' must contain numbers; row 6 has 'soon'.",
+         "column 'year' must contain finite numbers; row 4 has 'inf'."],
     ),
     "links of no node": (
-        {"links.csv": "from,to\nQ1,P3\n"}, ["no row names two nodes of it; row 1 has 'Q1'"]
+        {"links.csv": "from,to\nQ1,P3\n"}, ["no row contains two of them; row 1 has 'Q1'"]
     ),
     "empty": ({"nodes.csv": ""}, ["nodes.csv is empty."]),
     "a header alone": ({"nodes.csv": "paper,year,venue\n"}, ["nodes.csv", "no rows"]),
-    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but holds text"]),
+    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but contains text"]),
 }  # fmt: skip
 
 
@@ -758,7 +763,7 @@ def test_duplicate_ids_are_refused_where_links_name_them(command, small, tmp_pat
     nodes, edges = put(tmp_path, {"nodes.csv": changed(("P6", "P1"))})
     before = content(tmp_path)
     found = command("predict", small, nodes, "--edges", edges, "--out", tmp_path / "new.csv")
-    refused(found, ["row 6 has 'P1'"], tmp_path, before)
+    refused(found, ["'P1' in rows 1 and 6"], tmp_path, before)
 
 
 def test_a_problem_far_down_leaves_no_half_of_a_file(command, small, tmp_path):
@@ -777,7 +782,7 @@ def test_a_problem_far_down_leaves_no_half_of_a_file(command, small, tmp_path):
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("predictions.xlsx", "its ending says no kind of table"),
+        ("predictions.xlsx", "the suffix is not that of a table"),
         ("nowhere/predictions.csv", "cannot be written: No such file"),
         ("folder.csv", "cannot be written: Is a directory"),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import load_model, save_model
     from linkdist.classifier import LinkDistClassifier
-    from linkdist.data.datasets import load
+    from linkdist.data.datasets import load_dataset
     from linkdist.data.graph import Graph
     from linkdist.data.splits import (
         Split,
@@ -31,7 +31,7 @@ __all__ = [
     "fit",
     "from_features",
     "full_supervised",
-    "load",
+    "load_dataset",
     "load_model",
     "named_split",
     "observe",
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "artifacts.model_dir": ("load_model", "save_model"),
     "classifier": ("LinkDistClassifier",),
-    "data.datasets": ("load",),
+    "data.datasets": ("load_dataset",),
     "data.graph": ("Graph",),
     "data.splits": (
         "Split",

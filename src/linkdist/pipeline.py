@@ -29,7 +29,8 @@ from linkdist.prediction import table_columns
 from linkdist.progress import Callback
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
@@ -119,7 +120,7 @@ class Trained:
         Describes the data in the model directory.
     replay : Memory
         The replay buffer for later updates.
-    encoders : Encoders, optional
+    encoders : FeatureEncoder, optional
         Turn the columns of a table into features.
     ids : sequence, optional
         The ids of the nodes. A report is written only where they are given.
@@ -130,7 +131,7 @@ class Trained:
     splits: Sequence[Split]
     about: dict[str, Any]
     replay: Memory
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     ids: Sequence[Any] | None = None
 
 
@@ -248,14 +249,14 @@ class GraphSource:
         The ids of the nodes, for the report; by default their row numbers.
     about : dict
         Describes the data in the model directory.
-    encoders : Encoders, optional
+    encoders : FeatureEncoder, optional
         Turn the columns of a table into the features.
     """
 
     graph: Graph
     ids: Sequence[Any] | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     resume_rule = "data and options"
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
@@ -382,7 +383,7 @@ def export(
     """
     if rows is not None:
         column, encoders = table_columns(saved)
-        _, features = next(node_batches(rows, column, encoders, COMPARED), (None, None))
+        _, features = next(node_batches(open_table(rows), column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
     elif saved.rehearsal is not None:

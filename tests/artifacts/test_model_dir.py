@@ -24,7 +24,7 @@ from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_m
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model, from_features, with_links
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 
 BATCH = pa.record_batch(
     {"age": [30.0, None, 50.0], "place": [[0.0, 1.0], [2.0, 2.0], None], "town": ["a", "b", "a"]}
@@ -41,9 +41,8 @@ def some_model(d=5, C=3, R=2, seed=0):
 
 
 def some_encoders():
-    encoders = make_encoders({"age": "numeric", "place": "vector", "town": "categorical"})
-    encoders.see(BATCH)
-    encoders.settle()
+    encoders = make_feature_encoder({"age": "numeric", "place": "vector", "town": "categorical"})
+    encoders.partial_fit(BATCH)
     return encoders
 
 
@@ -89,8 +88,8 @@ def test_what_was_saved_is_loaded(saved, directory):
     assert {name: tensor.tolist() for name, tensor in loaded.rehearsal.items()} == {
         name: tensor.tolist() for name, tensor in saved.rehearsal.items()
     }
-    x = saved.encoders.encode(BATCH)
-    assert np.array_equal(loaded.encoders.encode(BATCH).toarray(), x.toarray())
+    x = saved.encoders.transform(BATCH)
+    assert np.array_equal(loaded.encoders.transform(BATCH).toarray(), x.toarray())
     links = np.array([[0, 2]])
     assert np.array_equal(from_features(loaded.model, x), from_features(saved.model, x))
     assert np.array_equal(with_links(loaded.model, x, links), with_links(saved.model, x, links))
@@ -121,7 +120,7 @@ def test_the_readme_tells_how_to_predict(directory, saved, monkeypatch):
     pq.write_table(pa.Table.from_batches([BATCH]), "nodes.parquet")
     names = {}
     exec(code, names)
-    expected = from_features(saved.model, saved.encoders.encode(BATCH))
+    expected = from_features(saved.model, saved.encoders.transform(BATCH))
     np.testing.assert_array_equal(names["probabilities"], expected)
 
 

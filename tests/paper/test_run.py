@@ -57,7 +57,7 @@ def tiny(name="digits", n=400, classes=3):
 
 def make_quick(setattr):
     """Put a tiny graph in the place of each named one, and a few epochs in that of many."""
-    setattr(run, "load", lambda name, data=None: tiny(name))
+    setattr(run, "load_dataset", lambda name, data=None: tiny(name))
     setattr(protocol, "fit", partial(protocol.fit, epochs=2))
     setattr(protocol, "train_gcn", partial(protocol.train_gcn, epochs=4))
     setattr(protocol, "train_on_nodes", partial(protocol.train_on_nodes, epochs=4))
@@ -630,7 +630,7 @@ def only(name):
 
 
 def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     skipped = {}
     callback = Callback()
     callback.skipped = skipped.__setitem__
@@ -642,9 +642,9 @@ def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
 
 
 def test_what_was_left_out_is_told_until_it_is_there(tmp_path, stubbed, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     reproduce(plan(tmp_path, "MLP", datasets=None))
-    monkeypatch.setattr(run, "load", only("cora"))
+    monkeypatch.setattr(run, "load_dataset", only("cora"))
     reproduce(plan(tmp_path, "MLP", datasets=["cora"]))
     others = [name for name in PAPER_DATASETS if name not in ("amazon-photo", "cora")]
     left = dict.fromkeys(others, "file not available")
@@ -655,14 +655,14 @@ def test_what_was_left_out_is_told_until_it_is_there(tmp_path, stubbed, monkeypa
 
 
 def test_without_any_set_nothing_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("none"))
+    monkeypatch.setattr(run, "load_dataset", only("none"))
     with pytest.raises(DataError, match=r"none of the paper's data sets is available\. .*--data"):
         reproduce(plan(tmp_path / "out", "MLP", datasets=None))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_set_that_was_named_must_be_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     with pytest.raises(DataError, match="cora could not be downloaded"):
         reproduce(plan(tmp_path / "out", "MLP", datasets=["amazon-photo", "cora"]))
     assert not (tmp_path / "out").exists()

@@ -20,7 +20,7 @@ import numpy as np
 from linkdist._files import read_directory
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError, ModelError
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 FORMAT = 3
 
@@ -60,7 +60,7 @@ class Header:
         α and κ, the weights of the neighbours and of the node itself in prediction with links.
     dropout : float
         Probability of dropping a hidden unit in training.
-    encoders : Encoders or None
+    encoders : FeatureEncoder or None
         Turn the columns of a table into features; None for a model of plain features.
     about : dict
         Description of the training as JSON values.
@@ -74,7 +74,7 @@ class Header:
     classes: tuple[str, ...]
     alpha: FloatArray
     own: FloatArray
-    encoders: Encoders | None
+    encoders: FeatureEncoder | None
     about: dict[str, Any]
     files: Mapping[str, bytes]
     version: str
@@ -113,7 +113,7 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
         alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
         dropout = float(header["dropout"])
         columns, about = header["columns"], dict(header["about"])
-        encoders = None if columns is None else Encoders.from_state(columns)
+        encoders = None if columns is None else FeatureEncoder.from_state(columns)
     except (
         LinkDistError,
         LookupError,
@@ -177,7 +177,7 @@ def _check_shape(
     shape: Shape,
     classes: tuple[str, ...],
     weights: Mapping[str, FloatArray],
-    encoders: Encoders | None,
+    encoders: FeatureEncoder | None,
     dropout: float,
 ) -> None:
     problems = [

@@ -108,7 +108,7 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
         "from linkdist.artifacts.model_dir import load_model\n\n"
         f"saved = load_model({json.dumps(name)})\n"
         'for batch in pq.ParquetFile("nodes.parquet").iter_batches():\n'
-        "    features = saved.encoders.encode(batch)\n"
+        "    features = saved.encoders.transform(batch)\n"
         "    probabilities = linkdist.from_features(saved.model, features)\n```"
     )
 

@@ -50,7 +50,7 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.report.curve import card_curve
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Saved:
     ----------
     model : Model
         The weights, α and the names of the classes.
-    encoders : Encoders or None
+    encoders : FeatureEncoder or None
         Turn the columns of a table into features; None for a model of plain features.
     about : dict
         Description of the training as JSON values; the model card shows it.
@@ -74,7 +74,7 @@ class Saved:
     """
 
     model: Model
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
     rehearsal: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None

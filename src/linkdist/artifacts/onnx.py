@@ -48,7 +48,8 @@ from linkdist.kernels.reference import EPSILON, SLOPE
 from linkdist.model import from_features, logits
 from linkdist.nn.folding import Folded
 from linkdist.nn.inputs import make_inputs
-from linkdist.tables.encoders import LIMIT, Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.standardise import LIMIT
 
 OPSET, IR = 17, 8
 TOLERANCE = 1e-4
@@ -141,7 +142,7 @@ def onnx_file(
     feed: Feed = {"features": features}
     if encoders is not None:
         feed = _raw(encoders, features, rows)
-        features = encoders.encode(_batch(encoders, feed))
+        features = encoders.transform(_batch(encoders, feed))
     difference = _difference(runtime, content, saved, features, feed)
     if not difference <= TOLERANCE:  # NaN is not, either
         raise ModelError(
@@ -182,7 +183,7 @@ def _need(name: str) -> Untyped:
         ) from error
 
 
-def _obstacles(encoders: Encoders | None) -> list[str]:
+def _obstacles(encoders: FeatureEncoder | None) -> list[str]:
     """Reasons why raw columns cannot be the inputs."""
     if encoders is None:
         return ["the model knows no columns, only features"]
@@ -206,7 +207,7 @@ class _Builder:
         self,
         onnx: Untyped,
         saved: Saved,
-        encoders: Encoders | None,
+        encoders: FeatureEncoder | None,
         neighbour: bool,
     ) -> None:
         self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
@@ -328,7 +329,7 @@ def _replica(parts: Untyped, r: int) -> Iterator[FloatArray]:
         yield part[r].cpu().contiguous().numpy()
 
 
-def _statistics(encoders: Encoders) -> tuple[Array, Array]:
+def _statistics(encoders: FeatureEncoder) -> tuple[Array, Array]:
     """Mean and deviation of each of d features."""
     columns: list[Untyped] = list(encoders.columns)
     mean = np.concatenate([np.atleast_1d(column.mean) for column in columns])
@@ -347,10 +348,10 @@ def _features(saved: Saved, rows: FeatureMatrix | pa.RecordBatch | None) -> Feat
         raise OptionError("the model has no columns: give features to compare on, not a table.")
     if rows.num_rows == 0:
         raise OptionError("there are no rows to compare on: give a table of one row or more.")
-    return saved.encoders.encode(rows)
+    return saved.encoders.transform(rows)
 
 
-def _raw(encoders: Encoders, features: FeatureMatrix, rows: object) -> Feed:
+def _raw(encoders: FeatureEncoder, features: FeatureMatrix, rows: object) -> Feed:
     """Raw inputs with these features; NaN for the missing values of a table."""
     mean, deviation = _statistics(encoders)
     numbers = mean + deviation * _dense(features)  # (n, d)
@@ -367,7 +368,7 @@ def _raw(encoders: Encoders, features: FeatureMatrix, rows: object) -> Feed:
     return feed
 
 
-def _batch(encoders: Encoders, feed: Mapping[str, Array]) -> pa.RecordBatch:
+def _batch(encoders: FeatureEncoder, feed: Mapping[str, Array]) -> pa.RecordBatch:
     """The raw inputs as a table for the encoders."""
     columns = {}
     for column in encoders.columns:

@@ -116,8 +116,8 @@ def predict_directory(
     >>> from linkdist.artifacts.model_dir import save_model
     >>> from linkdist.model import Model
     >>> from linkdist.nn.network import ForkedMLP
-    >>> from linkdist.tables.encoders import make_encoders
-    >>> encoders = make_encoders({"age": "numeric"})
+    >>> from linkdist.tables.feature_encoder import make_feature_encoder
+    >>> encoders = make_feature_encoder({"age": "numeric"})
     >>> network = ForkedMLP(d=1, C=2, seeds=[0])
     >>> with TemporaryDirectory() as folder:
     ...     model, nodes, out = (Path(folder, name) for name in ("model", "nodes", "out"))

@@ -104,9 +104,9 @@ def make_task(
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.nn.inputs import make_inputs
-    >>> graph = load("digits")
+    >>> graph = load_dataset("digits")
     >>> inputs = make_inputs(graph.features, torch.device("cpu"))
     >>> task = make_task(graph, "inductive", [3, 4], inputs)
     >>> len(task.splits), len(task.views[0].nodes)

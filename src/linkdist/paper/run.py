@@ -28,7 +28,7 @@ import torch
 
 import linkdist
 from linkdist._files import replace_text, sweep
-from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load
+from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load_dataset
 from linkdist.data.graph import Graph
 from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError, OptionError, check_names, check_seeds
@@ -188,11 +188,11 @@ def _cells(plan: Plan, graphs: Collection[str]) -> list[Cell]:
 def _load_all(plan: Plan, callback: Callback) -> tuple[dict[str, Graph], dict[str, str]]:
     """Load the graphs; unavailable ones are skipped with a reason unless they were named."""
     if plan.datasets is not None:
-        return {name: load(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
+        return {name: load_dataset(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
     graphs, not_run = {}, {}
     for name in PAPER_DATASETS:
         try:
-            graphs[name] = load(name, plan.data)
+            graphs[name] = load_dataset(name, plan.data)
         except DataError as error:
             callback.skipped(name, str(error))
             not_run[name] = "file not available"

@@ -197,10 +197,10 @@ def compute_metrics(
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.data.splits import held_out
     >>> from linkdist.training.fit import fit
-    >>> graph = load("digits")
+    >>> graph = load_dataset("digits")
     >>> splits = [held_out(graph.labels, 0.1, seed=0)]
     >>> result = fit(graph, splits, epochs=1, device="cpu")
     >>> metrics = compute_metrics(graph, splits, result, range(graph.n), map=False)

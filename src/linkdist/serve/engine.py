@@ -21,6 +21,7 @@ import onnxruntime
 from scipy import sparse
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
+from linkdist.data.edges import both_directions
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import ModelError
 from linkdist.serve.schema import Links, RequestSchema
@@ -165,7 +166,7 @@ def _dense(part: Any) -> FloatArray:  # noqa: ANN401
 def _mean_of_neighbours(links: Links, n: int) -> sparse.csr_matrix:
     """The (n, n) matrix that averages over neighbours; the row of a node without links is empty."""
     proper = links[links[:, 0] != links[:, 1]]
-    i, j = np.unique(np.concatenate([proper, proper[:, ::-1]]), axis=0).T
+    i, j = np.unique(both_directions(proper), axis=0).T
     ones = np.ones(len(i), dtype=np.float32)
     adjacency = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
     degree = np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1)

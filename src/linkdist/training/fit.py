@@ -147,9 +147,9 @@ def fit(
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.data.splits import named_split
-    >>> graph = load("digits")
+    >>> graph = load_dataset("digits")
     >>> split = named_split(graph, "transductive", seed=0)
     >>> result = fit(graph, split, epochs=2, device="cpu")
     >>> result.history.curve("features").shape
