@@ -38,7 +38,7 @@ from linkdist.training.fit import Fit, epoch_problems, fit
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
-from linkdist.training.replay import Memory, feature_arrays, pack, remember, unpack
+from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
 from linkdist.training.update import update as update_model
 
 COMPARED = 10_000
@@ -117,7 +117,7 @@ class Trained:
         The graph on which the model is evaluated, and one split of it for each replica.
     about : dict
         Describes the data in the model directory.
-    replay : Memory
+    replay : ReplayBuffer
         The replay buffer for later updates.
     encoders : Encoders, optional
         Turn the columns of a table into features.
@@ -129,7 +129,7 @@ class Trained:
     graph: Graph
     splits: Sequence[Split]
     about: dict[str, Any]
-    replay: Memory
+    replay: ReplayBuffer
     encoders: Encoders | None = None
     ids: Sequence[Any] | None = None
 
@@ -297,7 +297,7 @@ class GraphSource:
         )
         about = {"data": _describe(graph, f"{len(graph.links)} links"), **self.about}
         ids = range(graph.n) if self.ids is None else self.ids
-        replay = remember(graph, splits, options.seed)
+        replay = make_replay_buffer(graph, splits, options.seed)
         return Trained(result, graph, splits, about, replay, self.encoders, ids)
 
 

@@ -20,7 +20,7 @@ from linkdist.model import Model, from_features, with_links
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.tables.encoders import make_encoders
-from linkdist.training.loop import train_links
+from tests.link_training import train_links
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -210,7 +210,7 @@ def judged_nodes(
     graph: Graph, splits: Sequence[Split], result: Fit, each: Mapping[str, Array]
 ) -> HeldOut | None:
     """What held-out nodes say: those of the splits, or those that judged SelfLinkDist."""
-    heard = result.judged.get("new row") or result.judged.get("validation")
+    heard = result.predictions.get("new row") or result.predictions.get("validation")
     if heard is None:
         held = result.history.chooses and bool(len(splits[0].validation))
         return _held_out(graph, splits, result.history, each) if held else None
