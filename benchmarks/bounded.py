@@ -23,7 +23,7 @@ from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, tra
 from linkdist.store.plan import parse_memory
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
-from linkdist.training.stages import Course
+from linkdist.training.checkpoint import TrainingRun
 
 MEMORY = "1GB"
 ROUNDS = 6  # after the sixth the network is looked at
@@ -50,7 +50,7 @@ def trained(folder, whole):
     found = survey(store, 0.1, 0)
     looked = time.perf_counter() - started
     schedule = Schedule.of(store, 1, whole)
-    course = Course(None, lambda *_: times.append(time.perf_counter()))
+    course = TrainingRun(None, lambda *_: times.append(time.perf_counter()))
     begun = time.perf_counter()
     stop = None if whole else ROUNDS
     train_rounds(store, found, schedule, [0], course, device=torch.device("cpu"), stop=stop)

@@ -25,8 +25,8 @@ from linkdist.distributed.trainer import Schedule, batch_for, train_rounds
 from linkdist.nn.inputs import make_inputs
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
+from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.loop import find_device
-from linkdist.training.stages import Course
 
 EPOCHS, SHOWN = 2, 100_000
 
@@ -38,7 +38,7 @@ def trained(directory, whole):
     found = survey(store, 0.1, 0)
     looked = time.perf_counter()
     schedule = Schedule.of(store, EPOCHS, whole)
-    course = Course(None, lambda *_: times.append(time.perf_counter()))
+    course = TrainingRun(None, lambda *_: times.append(time.perf_counter()))
     batch = batch_for(store, device)
     stage = train_rounds(store, found, schedule, [0], course, device=device, batch=batch)
     ends = [looked, *times[schedule.epoch - 1 :: schedule.epoch]]

@@ -23,7 +23,7 @@ from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.training.fit import METHODS
 from linkdist.training.loop import find_device
-from linkdist.training.replay import remember
+from linkdist.training.replay import make_replay_buffer
 from linkdist.training.update import update
 
 SETS = ("pubmed", "amazon-computers")
@@ -87,7 +87,7 @@ def run(name, method, seed, device):
     known, own = split_of(graph, first, nodes, split)
     model = fit(known, own, method=method, seeds=[seed], device=device).model
     frozen = copy.deepcopy(model)
-    memory = remember(known, [own], seed, LIMIT)
+    memory = make_replay_buffer(known, [own], seed, LIMIT)
     for stage in range(1, PARTS + 1):
         now, nodes = present_at(graph, arrival, stage, labels)
         new = arriving_at(graph, arrival, stage, labels)

@@ -1,7 +1,7 @@
 """Few labels, no validation nodes, test nodes that training has not seen.
 
 SelfLinkDist, its teachers and its rivals on the paper's graphs and others, ten draws of labels.
-SelfLinkDist judges itself by folds; CoLinkDist, MLP, GCN and the SelfLinkDist of 8a43fa0 hold a
+SelfLinkDist validates itself by folds; CoLinkDist, MLP, GCN and the SelfLinkDist of 8a43fa0 hold a
 tenth of the labels out, as they did by default. One record for each graph, number of labels and
 method is appended to the file. `few_labels_report.py` makes the table.
 Usage: python benchmarks/few_labels.py --out FILE [--sets ...] [--kinds 5,20,100] [--seeds 600-609]
@@ -63,50 +63,58 @@ def panel(graph, splits, seeds, inputs, every, cycles=None, few=None):
     """All draws side by side: folds and the kept network of each."""
     from dataclasses import replace
 
+    from linkdist.training.checkpoint import TrainingRun
     from linkdist.training.panel.estimates import interval
     from linkdist.training.panel.learning import train_panel
-    from linkdist.training.panel.replicas import FEW, folded, held
-    from linkdist.training.stages import Course
+    from linkdist.training.panel.replicas import FEW, fold_replicas, held_out_replicas
 
     replicas = []
     for split, seed in zip(splits, seeds, strict=True):
-        make = folded if len(split.train) <= (FEW if few is None else few) else held
+        make = (
+            fold_replicas
+            if len(split.train) <= (FEW if few is None else few)
+            else held_out_replicas
+        )
         mine = [r for r in make(graph, split, "production", [seed]) if r.kind != "known row"]
         last, first = len(mine) - 1, len(replicas)
         for replica in mine:
             by = last if replica.kind == "kept" else replica.taught_by
-            trusts = tuple(first + place for place in replica.trusts)
-            replicas.append(replace(replica, taught_by=first + by, trusts=trusts))
-    found = train_panel(graph, replicas, inputs, Course(None, None), cycles=cycles)
+            calibrated_by = tuple(first + place for place in replica.calibrated_by)
+            replicas.append(replace(replica, taught_by=first + by, calibrated_by=calibrated_by))
+    found = train_panel(graph, replicas, inputs, TrainingRun(None, None), cycles=cycles)
     records = {
         f"SelfLinkDist, {mode}": judged(graph, splits, p)
         for mode, p in both_modes(found.model, inputs, every).items()
     }
     # The teachers themselves, as they predict the test nodes over all links.
-    faculty = found.faculty
+    ensemble = found.ensemble
     kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
     all_nodes = torch.ones(len(kept), graph.n, dtype=torch.bool, device=inputs.device)
-    for g, group in enumerate(faculty.groups):
+    for g, group in enumerate(ensemble.groups):
         p = np.zeros((len(kept), graph.n, graph.C))
         for v, teacher in enumerate(group):
-            users = [k for k, r in enumerate(kept) if faculty.trust[r][g].variant == v]
+            users = [k for k, r in enumerate(kept) if ensemble.weights[r][g].variant == v]
             if users:
-                mask = faculty.lesson.around(all_nodes[users])
-                log_p = teacher.log_p([faculty.of[kept[k]] for k in users], mask).cpu().numpy()
+                mask = ensemble.context.among(all_nodes[users])
+                log_p = teacher.log_p([ensemble.of[kept[k]] for k in users], mask).cpu().numpy()
                 for k, q in zip(users, log_p, strict=True):
-                    by, pi = faculty.trust[kept[k]][g].by, faculty.shares(replicas[kept[k]])
+                    by, pi = ensemble.weights[kept[k]][g].by, ensemble.shares(replicas[kept[k]])
                     scores = by[0] * q + by[1] * pi
                     e = np.exp(scores - scores.max(axis=1, keepdims=True))
                     p[k] = e / e.sum(axis=1, keepdims=True)
         records[f"teacher: {group[0].name}"] = judged(graph, splits, p)
-    heard = found.judged.get("new row") or found.judged["validation"]
+    predictions = found.predictions.get("new row") or found.predictions["validation"]
     counts = [
-        sum(len(replicas[r].judges) for r in range(len(replicas)) if owner(replicas, kept, r) == k)
+        sum(
+            len(replicas[r].validation)
+            for r in range(len(replicas))
+            if owner(replicas, kept, r) == k
+        )
         for k in range(len(kept))
     ]
     ends = np.cumsum(counts)
     for mode in ("features", "links"):
-        hits = heard[mode].log_p.argmax(axis=1) == heard[mode].labels
+        hits = predictions[mode].log_p.argmax(axis=1) == predictions[mode].labels
         parts = np.split(hits, ends[:-1])
         spans = [interval(float(part.mean()), len(part)) for part in parts]
         records[f"SelfLinkDist, {mode}"]["estimate"] = [

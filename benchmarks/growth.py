@@ -17,8 +17,8 @@ from measure import RESULTS, write
 from linkdist import Graph, observe, semi_supervised
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import Loop, loss_on_links, manners, seen_by
+from linkdist.training.link_task import coefficients, loss_on_links, seen_by
+from linkdist.training.loop import Loop, training_context
 
 LINKS = (100_000, 316_228, 1_000_000, 3_162_278, 10_000_000)
 REPLICAS = (1, 2, 4, 8, 16, 32)
@@ -43,7 +43,7 @@ def point(links, replicas, device):
     inputs, by = make_inputs(graph.features, device), coefficients(views, None, device)
     loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, "colinkdist")
     loop = Loop(network, loss, [len(view.edges) for view in views], seeds)
-    with manners(device):
+    with training_context(device):
         # The first steps compile what they need, which is no part of an epoch's shuffle.
         for _ in zip(range(5), loop.epoch(0), strict=False):
             pass

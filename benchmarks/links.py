@@ -16,8 +16,8 @@ from measure import write
 
 from linkdist.nn.inputs import DenseInputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.coefficients import Tally, coefficients
-from linkdist.training.loop import Loop, Seen, find_device, loss_on_links, manners
+from linkdist.training.link_task import Seen, Tally, coefficients, loss_on_links
+from linkdist.training.loop import Loop, find_device, training_context
 
 D, C, KNOWN = 128, 40, 0.01
 PAPERS = (111_059_956, 1_615_685_872)
@@ -59,7 +59,7 @@ def make_loop(x, seen, batch, precision):
 
 def seconds_of(loop, steps):
     """Seconds of some steps once the step is recorded."""
-    with manners(loop.device):
+    with training_context(loop.device):
         each = loop.epoch(0)
         for _ in range(10):
             next(each)
@@ -88,7 +88,7 @@ def epoch_of(x, seen, batch):
     loop = make_loop(x, seen, batch, "bfloat16")
     torch.cuda.synchronize()
     started = time.perf_counter()
-    with manners(loop.device):
+    with training_context(loop.device):
         for _ in loop.epoch(0):
             pass
         torch.cuda.synchronize()

@@ -20,7 +20,6 @@ from scipy import sparse
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from linkdist import load_dataset
-from linkdist.kernels.numba_predict import Single
 from linkdist.kernels.reference import EPSILON, SLOPE
 from linkdist.nn.folding import Folded
 from linkdist.nn.network import HIDDEN, ForkedMLP
@@ -64,11 +63,6 @@ class Store:
         """Dense features of some nodes."""
         rows = self.features[nodes]
         return torch.from_numpy(rows if isinstance(rows, np.ndarray) else rows.toarray())
-
-    def row(self, node):
-        """Dense features of one node."""
-        row = self.features[node]
-        return row if isinstance(row, np.ndarray) else row.toarray()[0]
 
 
 class GNN(torch.nn.Module):
@@ -123,9 +117,7 @@ def ways(store, d, C, rivals):
         session = alone if len(nodes) == 1 else together
         return session.run(None, {"x": store.rows(nodes).numpy()})[0]
 
-    one = Single(folded)
     found = {
-        "MLP, compiled": lambda nodes: one(store.row(nodes[0])),
         "MLP, PyTorch": lambda nodes: folded(store.rows(nodes)),
         "MLP, ONNX Runtime": with_onnx,
     }
@@ -144,11 +136,7 @@ def rows_of(name, store, d, C, rivals):
     for size, burst, repeats in BATCHES:
         batches = [random.choice(store.n, size, replace=False) for _ in range(4096 // size + 40)]
         draw = itertools.cycle(batches)
-        calls = {
-            way: (lambda f=f, d=draw: f(next(d)))
-            for way, f in timed.items()
-            if size == 1 or way != "MLP, compiled"
-        }
+        calls = {way: (lambda f=f, d=draw: f(next(d))) for way, f in timed.items()}
         seconds = interleaved(calls, repeats, burst=burst)
         fastest = min(value for way, value in seconds.items() if way.startswith("MLP"))
         for way, value in seconds.items():

@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity
 from training import steps_of_project
 
 from linkdist import load_dataset, named_split, observe
-from linkdist.training.loop import manners
+from linkdist.training.loop import training_context
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
 STEPS, SHOWN = 40, 8
@@ -33,7 +33,7 @@ def rows_of(name):
     graph, cpu = load_dataset(name), torch.device("cpu")
     view = observe(graph, named_split(graph, "transductive", 0), "transductive")
     step = steps_of_project(graph, [view], cpu, "colinkdist")
-    with manners(cpu):
+    with training_context(cpu):
         for _ in range(10):
             step()
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as profile:

@@ -31,8 +31,8 @@ from linkdist.store.format import bucket_file, buckets, expected_files, part_fil
 from linkdist.store.journal import open_journal
 from linkdist.store.keys import count_loops, pack, sort_unique, unpack
 from linkdist.store.reader import Store
+from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.history import History
-from linkdist.training.stages import Course
 
 SETS = "cora=51,pubmed=10,coauthor-physics=1"
 SEEDS = list(range(10))
@@ -101,7 +101,7 @@ def trained(way, graph, split, epochs, folder):
         model = train_by_workers(store.directory, out, options, 10**10, 2, found=found).model
         return model.network, model.alpha
     schedule = Schedule.of(store, epochs, whole=False)
-    stage = train_rounds(store, found, schedule, SEEDS, Course(None, None), device=CPU)
+    stage = train_rounds(store, found, schedule, SEEDS, TrainingRun(None, None), device=CPU)
     return stage.network, stage.alpha
 
 

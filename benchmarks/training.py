@@ -15,8 +15,8 @@ from textbook import Trainer
 from linkdist import load_dataset, named_split, observe
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import Loop, epochs_for, loss_on_links, manners, seen_by
+from linkdist.training.link_task import coefficients, epochs_for, loss_on_links, seen_by
+from linkdist.training.loop import Loop, training_context
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
 REPLICAS = {"cpu": (1,), "cuda": (1, 10)}
@@ -50,7 +50,7 @@ def row(name, method, device, replicas):
         "project": steps_of_project(graph, views, device, method),
         "textbook": steps_of_textbook(graph, views[0], device, method),
     }
-    with manners(device):
+    with training_context(device):
         times = interleaved(ways, repeats=REPEATS[device.type], warm_up=8)
     steps = epochs_for(graph.degree) * -(-len(views[0].edges) // 1024)
     ours, theirs = times["project"], times["textbook"] * replicas

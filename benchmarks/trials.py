@@ -21,17 +21,15 @@ from torch.nn import functional
 
 from linkdist.data import datasets
 from linkdist.data.splits import named_split, observe
-from linkdist.kernels.objective import Objective
 from linkdist.model import logits, message_passing
 from linkdist.nn.aggregation import Neighbours, RandomNeighbours
-from linkdist.nn.averaging import Average
 from linkdist.nn.inputs import make_inputs
-from linkdist.nn.losses import soft_cross_entropy
+from linkdist.nn.losses import LinkLoss, soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise
+from linkdist.nn.optim import Average
 from linkdist.paper.protocol import make_task, run_task
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import BATCH, Loop, epochs_for, find_device, manners, padded
-from linkdist.training.stages import BETA
+from linkdist.training.link_task import BETA, coefficients, epochs_for
+from linkdist.training.loop import BATCH, Loop, find_device, padded, training_context
 from linkdist.training.targets import with_known
 
 HERE = Path(__file__).parent
@@ -211,7 +209,7 @@ def drive(loop, looked_at, steps, looks, judge):
     """Take steps, with evenly spaced looks."""
     at = set(np.unique(np.ceil(np.linspace(0, steps, looks + 1)[1:]).astype(int)).tolist())
     done, epoch = 0, 0
-    with manners(loop.device):
+    with training_context(loop.device):
         while done < steps:
             for _ in loop.epoch(epoch):
                 done += 1
@@ -238,12 +236,12 @@ def teach(trial, o, p=None, shift=0):
         p = p.contiguous()
     edges = padded([view.edges for view in t.views], t.device)
     replica = torch.arange(len(t.seeds), device=t.device).view(-1, 1)
-    objective = Objective(t.by, 3)
+    objective = LinkLoss(t.by, 3)
     drawn = o.get("drawn", 0.0)
 
     def loss(index, draws, pace):
         R, B = index.shape
-        bits, numbers = draws.take((R, 3, B), network.hidden, network.blocks, B)
+        bits, numbers = draws.draw((R, 3, B), network.hidden, network.blocks, B)
         rows = edges[replica, index].transpose(1, 2)
         k = t.nodes.gather(1, numbers.remainder(t.counts))
         if drawn:
@@ -293,9 +291,9 @@ def hidden_words(network, hide):
 
 def heads(network, x, noise):
     """Logits z and s of a training pass over the first layer's output."""
-    h = network.trunk(x, noise.bits[0], noise.pace)
-    return network.own(h, noise.bits[1], noise.pace), network.neighbour(
-        h, noise.bits[2], noise.pace
+    h = network.trunk(x, noise.bits[0], noise.momentum)
+    return network.own(h, noise.bits[1], noise.momentum), network.neighbour(
+        h, noise.bits[2], noise.momentum
     )
 
 
@@ -344,7 +342,7 @@ def study(trial, o, p):
 
     def loss(index, draws, pace):
         R, B = index.shape
-        bits, numbers = draws.take((R, sides, B), network.hidden, network.blocks, B)
+        bits, numbers = draws.draw((R, sides, B), network.hidden, network.blocks, B)
         i = t.nodes.gather(1, index)
         j = t.around.pick(i, numbers)
         both = torch.stack([i, j], dim=1)  # (R, 2, B)

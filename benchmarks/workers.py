@@ -27,8 +27,8 @@ from linkdist.pipeline import Options
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import BATCH, Loop, loss_on_links, manners
+from linkdist.training.link_task import coefficients, loss_on_links
+from linkdist.training.loop import BATCH, Loop, training_context
 
 PLANTED = Planted(100_000, 400_000, labelled=0.05)
 PARTS, STEPS = 4, 150
@@ -77,7 +77,7 @@ def step_times(rank, address, directory, out):
             loop = Loop(
                 used, loss, [fed.seen.edges.shape[1]], [0], BATCH // 2, steps=group.max_steps
             )
-            with manners(loop.device):
+            with training_context(loop.device):
                 each = loop.epoch(turn)
                 for _ in range(10):
                     next(each)

@@ -137,3 +137,14 @@ def test_a_node_without_links_is_predicted_from_its_features_by_everyone():
         linked = with_links(model, x, np.array(links))
         np.testing.assert_allclose(linked[2:], alone[2:], atol=1e-6)
         assert np.abs(linked[:2] - alone[:2]).max() > 1e-3
+
+
+def test_moving_a_model_leaves_the_original_where_it_is(graph):
+    """`Model.to` moved the network of the original, which other threads may use."""
+    model = Model(ForkedMLP(graph.d, graph.C, [0], hidden=8), torch.ones(1), graph.classes)
+    moved = model.to(torch.device("meta"))
+    assert {part.device.type for part in moved.network.state_dict().values()} == {"meta"}
+    assert moved.alpha.device.type == moved.kappa.device.type == "meta"
+    assert {part.device.type for part in model.network.state_dict().values()} == {"cpu"}
+    assert from_features(model, graph.features).shape == (graph.n, graph.C)
+    assert model.to(CPU) is model

@@ -895,7 +895,7 @@ def test_everything_is_prepared_once(folder, tmp_path, monkeypatch):
 
 
 def test_a_graph_in_memory_goes_the_same_way(tmp_path):
-    graph = datasets.load("digits")
+    graph = datasets.load_dataset("digits")
     saved = pipeline.train(GraphSource(graph), tmp_path / "model", Options("colinkdist", epochs=1))
     split = held_out(graph.labels, 0.1, seed=0)
     alone = fit(graph, split, method="colinkdist", epochs=1)

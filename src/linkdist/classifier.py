@@ -32,7 +32,7 @@ from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.training.fit import epoch_problems, fit
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH
-from linkdist.training.replay import Memory, remember
+from linkdist.training.replay import ReplayBuffer, make_replay_buffer
 from linkdist.training.update import update
 
 
@@ -95,7 +95,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _seed: int
-    _memory: Memory
+    _memory: ReplayBuffer
 
     def __init__(
         self,
@@ -381,7 +381,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         modes = {"features": "features", "links": "mean"} if result.history.chooses else {}
         self.history_ = {to: result.history.curve(of)[:, 0] for to, of in modes.items()}
         self._seed = seeds[0]
-        self._memory = remember(graph, splits, self._seed)
+        self._memory = make_replay_buffer(graph, splits, self._seed)
         return self
 
     @property

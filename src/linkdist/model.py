@@ -1,18 +1,19 @@
 """Prediction in the paper's two modes.
 
-From features: the class of highest own-label logit z, a plain MLP's prediction. With links: the
-node's own prediction combined with what its neighbours j say of it,
+From features: the class with the highest own-label logit z, the prediction of a plain MLP. With
+links: the node's own prediction combined with the predictions of its neighbours j,
 
     κ · log p(z_i) + α · mean_j log p(s_j)    'mean', the form behind the published numbers
     z_i + α · Σ_j s_j                         'sum', the form that the paper writes
 
-with the paper's κ = 1; calibration may choose another (`training.panel.calibration`). A node
-without neighbours is predicted from its features; a link to itself does not make it its own
+The paper has κ = 1; calibration may choose another value (`training.panel.calibration`). A node
+without neighbours is predicted from its features. A self-loop does not make a node its own
 neighbour.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,71 +22,80 @@ from torch import Tensor
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, FloatArray, Graph, IntArray, as_features
 from linkdist.errors import check_names
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import ForkedMLP
 
 FORMS = ("mean", "sum")
 
 CHUNK = {"cpu": 1 << 21, "cuda": 1 << 28}
-"""How many hidden numbers an evaluation holds at once: small enough for the CPU's cache."""
+"""Number of hidden values that an evaluation computes at once: on a CPU they fit into the cache."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """R trained replicas and what prediction needs beside them.
+    """R trained replicas and the constants of their predictions.
 
     Attributes
     ----------
     network : ForkedMLP
         The weights.
     alpha : (R,) tensor
-        α, how much the neighbours' word counts.
+        α, the weight of the neighbours' predictions.
     classes : tuple of str
-        The classes' names.
+        The names of the classes.
     kappa : (R,) tensor, optional
-        κ, how much the node's own prediction counts beside its neighbours'; by default 1.
+        κ, the weight of a node's own prediction next to its neighbours'; by default 1.
     """
 
     network: ForkedMLP
     alpha: Tensor
     classes: tuple[str, ...]
-    kappa: Tensor | None = None
+    kappa: Tensor = None  # type: ignore[assignment]
 
-    @property
-    def own(self) -> Tensor:
-        """κ, 1 where none was chosen."""
-        return torch.ones_like(self.alpha) if self.kappa is None else self.kappa
+    def __post_init__(self) -> None:
+        """Set the default of κ."""
+        if vars(self)["kappa"] is None:
+            object.__setattr__(self, "kappa", torch.ones_like(self.alpha))
 
     def to(self, device: torch.device) -> Model:
-        """The same on another device."""
-        own = self.own.to(device)
-        return Model(self.network.to(device), self.alpha.to(device), self.classes, own)
+        """The model on a device: a copy, or the model itself if it is there already.
+
+        Examples
+        --------
+        >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+        >>> model.to(torch.device("cpu")) is model
+        True
+        """
+        if self.network.first.weight.device == self.alpha.device == device:
+            return self
+        network = copy.deepcopy(self.network).to(device)
+        return Model(network, self.alpha.to(device), self.classes, self.kappa.to(device))
 
     def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Neighbours) -> Tensor:
-        """Scores (R, n, C) with links, for the logits of both heads."""
-        return message_passing(z, s, neighbours, self.alpha, own=self.own)
+        """Logits (R, n, C) with links, from the logits of both heads."""
+        return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa)
 
     @property
     def d(self) -> int:
-        """Number of features of a node."""
+        """Number of features."""
         return self.network.first.weight.shape[1]
 
 
 def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
-    """Class probabilities from features alone, the mean over replicas.
+    """Class probabilities from features alone, averaged over replicas.
 
     Parameters
     ----------
     model : Model
-        As `linkdist.fit` gives it.
+        A trained model, such as `linkdist.fit(...).model`.
     features : (n, d) array or CSR matrix
-        A row a node.
+        One row for each node.
 
     Returns
     -------
     (n, C) array
-        Rows sum to 1.
+        Each row sums to 1.
 
     Examples
     --------
@@ -99,21 +109,21 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
 def disagreement(
     model: Model, features: FeatureMatrix, links: IntArray | None = None
 ) -> FloatArray:
-    """Share of the replicas that would give a node another class than they do together.
+    """Share of the replicas that predict another class than the average of all replicas.
 
     Parameters
     ----------
     model : Model
-        As `linkdist.fit` gives it.
+        A trained model, such as `linkdist.fit(...).model`.
     features : (n, d) array or CSR matrix
-        A row a node.
+        One row for each node.
     links : (m, 2) array of int, optional
-        Pairs of linked nodes, for message passing.
+        Pairs of linked nodes, for prediction with links.
 
     Returns
     -------
     (n,) array
-        From 0, where all replicas agree, to below 1.
+        0 where all replicas agree; always below 1.
 
     Examples
     --------
@@ -128,7 +138,7 @@ def disagreement(
 
 
 def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | None) -> Tensor:
-    """Logits (R, n, C) from features or, where links are given, with them."""
+    """Logits (R, n, C) from features or, if links are given, with links."""
     x, device = as_features(features, model.d), model.alpha.device
     if links is None:
         return logits(model.network, make_inputs(x, device))[0]
@@ -138,21 +148,21 @@ def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | None) ->
 
 
 def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatArray:
-    """Class probabilities from features and links, the mean over replicas.
+    """Class probabilities from features and links, averaged over replicas.
 
     Parameters
     ----------
     model : Model
-        As `linkdist.fit` gives it.
+        A trained model, such as `linkdist.fit(...).model`.
     features : (n, d) array or CSR matrix
-        A row a node.
+        One row for each node.
     links : (m, 2) array of int
         Pairs of linked nodes.
 
     Returns
     -------
     (n, C) array
-        Rows sum to 1.
+        Each row sums to 1.
 
     Examples
     --------
@@ -165,7 +175,7 @@ def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatA
 
 @torch.no_grad()
 def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Own and neighbour logits of all nodes, each (R, n, C), in pieces that fit the device."""
+    """Own and neighbour logits of all nodes, each (R, n, C), computed in pieces."""
     weight = network.first.weight
     R = weight.shape[0]
     piece = max(1, CHUNK[weight.device.type] // (R * network.hidden))
@@ -182,24 +192,24 @@ def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
 def message_passing(
     z: Tensor,
     s: Tensor,
-    neighbours: Neighbours,
+    neighbours: Neighbours | VisibleNeighbours,
     alpha: Tensor,
     form: str = "mean",
-    own: Tensor | None = None,
+    kappa: Tensor | None = None,
 ) -> Tensor:
-    """Combine a node's own logits with its neighbours' word.
+    """Combine a node's own logits with the predictions of its neighbours.
 
     Parameters
     ----------
     z, s : (R, n, C) tensors
         Own-label and neighbour-label logits.
     neighbours : Neighbours
-        Whose word counts.
+        The links; the form 'mean' also takes `VisibleNeighbours`.
     alpha : (R,) tensor
-        How much it counts.
+        α, the weight of the neighbours.
     form : {'mean', 'sum'}
-        See the head of this module.
-    own : (R,) tensor, optional
+        See the start of this module.
+    kappa : (R,) tensor, optional
         κ of the form 'mean'; by default 1.
 
     Returns
@@ -216,31 +226,24 @@ def message_passing(
             [1., 0.]])
     """
     check_names("form of message passing", [form], FORMS)
-    by = alpha.view(-1, 1, 1)
     if form == "sum":
-        return z + by * neighbours.sum(s)
-    alone, word = parts_of(z, s, neighbours)
-    if own is None:
-        return alone + by * word
-    linked = torch.from_numpy(neighbours.degree > 0).to(z.device).view(-1, z.shape[1], 1)
-    return torch.where(linked, own.view(-1, 1, 1) * alone + by * word, alone)
+        assert isinstance(neighbours, Neighbours)
+        return combine(z, neighbours.sum(s), alpha)
+    own, mean = z.log_softmax(-1), neighbours.mean(s.log_softmax(-1))
+    return torch.where(neighbours.linked, combine(own, mean, alpha, kappa), own)
 
 
-@torch.no_grad()
-def parts_of(z: Tensor, s: Tensor, neighbours: Neighbours) -> tuple[Tensor, Tensor]:
-    """What a node says of itself, log p(z_i), and its neighbours' word, mean_j log p(s_j).
-
-    Message passing adds α times the second, each (R, n, C), to the first.
+def combine(own: Tensor, beside: Tensor, alpha: Tensor, kappa: Tensor | None = None) -> Tensor:
+    """κ · own + α · beside, for tensors (R, n, C) and one κ and α for each replica.
 
     Examples
     --------
-    >>> pair = Neighbours([np.array([[0, 1], [1, 0]])], 2, torch.device("cpu"))
-    >>> own, word = parts_of(torch.zeros(1, 2, 2), torch.zeros(1, 2, 2), pair)
-    >>> word[0]
-    tensor([[-0.6931, -0.6931],
-            [-0.6931, -0.6931]])
+    >>> one = torch.ones(1, 1, 2)
+    >>> combine(one, one, torch.tensor([0.5]), torch.tensor([2.0]))
+    tensor([[[2.5000, 2.5000]]])
     """
-    return z.log_softmax(-1), neighbours.mean(s.log_softmax(-1))
+    own = own if kappa is None else kappa.view(-1, 1, 1) * own
+    return own + alpha.view(-1, 1, 1) * beside
 
 
 def _mean_probability(scores: Tensor) -> FloatArray:

@@ -39,7 +39,7 @@ from linkdist.training.fit import Fit, epoch_problems, fit
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
-from linkdist.training.replay import Memory, feature_arrays, pack, remember, unpack
+from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
 from linkdist.training.update import update as update_model
 
 COMPARED = 10_000
@@ -118,7 +118,7 @@ class Trained:
         The graph on which the model is evaluated, and one split of it for each replica.
     about : dict
         Describes the data in the model directory.
-    replay : Memory
+    replay : ReplayBuffer
         The replay buffer for later updates.
     encoders : FeatureEncoder, optional
         Turn the columns of a table into features.
@@ -130,7 +130,7 @@ class Trained:
     graph: Graph
     splits: Sequence[Split]
     about: dict[str, Any]
-    replay: Memory
+    replay: ReplayBuffer
     encoders: FeatureEncoder | None = None
     ids: Sequence[Any] | None = None
 
@@ -294,7 +294,7 @@ class GraphSource:
         )
         about = {"data": _describe(graph, f"{len(graph.links)} links"), **self.about}
         ids = range(graph.n) if self.ids is None else self.ids
-        replay = remember(graph, splits, options.seed)
+        replay = make_replay_buffer(graph, splits, options.seed)
         return Trained(result, graph, splits, about, replay, self.encoders, ids)
 
 

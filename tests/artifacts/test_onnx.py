@@ -20,7 +20,7 @@ from linkdist.model import Model, from_features, with_links
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.tables.feature_encoder import make_feature_encoder
-from linkdist.training.loop import train_links
+from tests.link_training import train_links
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -15,7 +15,7 @@ from linkdist.distributed.survey import survey
 from linkdist.distributed.trainer import Schedule, train_rounds
 from linkdist.nn.inputs import make_inputs
 from linkdist.store.synthetic import Planted, synth
-from linkdist.training.stages import Course
+from linkdist.training.checkpoint import TrainingRun
 
 CPU = torch.device("cpu")
 
@@ -62,7 +62,13 @@ def member(rank, size, address, directory, out):
     found = survey(store, 0.1, 0)
     group = ProcessGroup()
     stage = train_rounds(
-        store, found, Schedule.of(store, 6, False), [0], Course(None, None), device=CPU, group=group
+        store,
+        found,
+        Schedule.of(store, 6, False),
+        [0],
+        TrainingRun(None, None),
+        device=CPU,
+        group=group,
     )
     torch.save(stage.network.state_dict(), f"{out}/{rank}.pt")
     live = torch.cat([p.detach().flatten() for p in stage.network.parameters()])
@@ -78,7 +84,7 @@ def test_two_workers_learn_what_one_learns(tmp_path):
     multiprocessing.spawn(member, options, nprocs=2)
     found = survey(store, 0.1, 0)
     alone = train_rounds(
-        store, found, Schedule.of(store, 6, False), [0], Course(None, None), device=CPU
+        store, found, Schedule.of(store, 6, False), [0], TrainingRun(None, None), device=CPU
     )
     x = np.concatenate([store.features(p) for p in range(store.P)])
     truth = np.concatenate([store.truth(p) for p in range(store.P)])

@@ -32,11 +32,9 @@ from linkdist.progress import Callback
 from linkdist.store.format import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
-from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint
-from linkdist.training.coefficients import Tally, coefficients
+from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint, TrainingRun
 from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import loop_on_links
-from linkdist.training.stages import Course
+from linkdist.training.link_task import Tally, coefficients, loop_on_links
 
 CPU = torch.device("cpu")
 PLANTED = Planted(1500, 6000, features=12, classes=4, labelled=0.3, dtype="float32")
@@ -81,7 +79,7 @@ def same(ours, theirs):
 
 
 def trained(store, found, schedule, course=None, **options):
-    course = course or Course(None, None)
+    course = course or TrainingRun(None, None)
     return train_rounds(store, found, schedule, [0, 1], course, device=CPU, **options)
 
 
@@ -228,8 +226,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(in_parts, after, tmp_path
 
     checkpoint = Checkpoint(tmp_path / "state", "this")
     with pytest.raises(KilledError):
-        trained(in_parts, found, schedule, Course(checkpoint, kill), saved=0)
-    course = Course(checkpoint, None)
+        trained(in_parts, found, schedule, TrainingRun(checkpoint, kill), saved=0)
+    course = TrainingRun(checkpoint, None)
     assert course.done == after
     assert same(weights(trained(in_parts, found, schedule, course, saved=0)), whole)
 
@@ -239,8 +237,8 @@ def test_state_in_a_shared_place_goes_on_as_well(in_parts, tmp_path):
     schedule = Schedule.of(in_parts, 2, whole=False)
     checkpoint = SharedCheckpoint((tmp_path / "state").as_uri(), "this")
     assert checkpoint.load() is None
-    trained(in_parts, found, schedule, Course(checkpoint, None), stop=10)
-    course = Course(checkpoint, None)
+    trained(in_parts, found, schedule, TrainingRun(checkpoint, None), stop=10)
+    course = TrainingRun(checkpoint, None)
     assert course.done == 10
     whole = weights(trained(in_parts, found, schedule))
     assert same(weights(trained(in_parts, found, schedule, course)), whole)
@@ -322,8 +320,8 @@ def test_state_in_an_object_store(in_parts):
         checkpoint.check()
         found = survey(in_parts, share=0.1, seed=0)
         schedule = Schedule.of(in_parts, 2, whole=False)
-        trained(in_parts, found, schedule, Course(checkpoint, None), stop=10)
-        course = Course(checkpoint, None)
+        trained(in_parts, found, schedule, TrainingRun(checkpoint, None), stop=10)
+        course = TrainingRun(checkpoint, None)
         assert course.done == 10
         whole = weights(trained(in_parts, found, schedule))
         assert same(weights(trained(in_parts, found, schedule, course)), whole)
@@ -337,8 +335,8 @@ def test_a_round_that_is_not_kept_is_trained_again(in_parts, tmp_path):
     found = survey(in_parts, share=0.1, seed=0)
     schedule = Schedule.of(in_parts, 2, whole=False)
     checkpoint = Checkpoint(tmp_path / "state", "this")
-    trained(in_parts, found, schedule, Course(checkpoint, None), stop=13)
-    course = Course(checkpoint, None)
+    trained(in_parts, found, schedule, TrainingRun(checkpoint, None), stop=13)
+    course = TrainingRun(checkpoint, None)
     assert course.done == 10
     whole = weights(trained(in_parts, found, schedule))
     assert same(weights(trained(in_parts, found, schedule, course)), whole)
@@ -456,7 +454,7 @@ def test_a_gpu_holds_more_links_where_a_stride_goes_through_them(in_parts, monke
     held = sum(in_parts.part_bytes) + 16 * in_parts.m
     gpu = torch.device("cuda")
     assert not fits_whole(in_parts, 2 * held, gpu)
-    monkeypatch.setattr(trainer, "STRIDDEN", 2 * in_parts.m - in_parts.loops)
+    monkeypatch.setattr(trainer, "STRIDE_FROM", 2 * in_parts.m - in_parts.loops)
     assert fits_whole(in_parts, 2 * held, gpu)
     assert not fits_whole(in_parts, 2 * held - 1, gpu)
     assert not fits_whole(in_parts, 2 * held, CPU)

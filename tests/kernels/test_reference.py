@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from linkdist.kernels.blocks import evaluate, train
-from linkdist.kernels.reference import Affine, Running, plain, unpack
+from linkdist.kernels import evaluate_block as evaluate
+from linkdist.kernels import train_block as train
+from linkdist.kernels.reference import Affine, Running, unpack
+from linkdist.kernels.reference import train_block as plain
 
 
 def case(R, S, B, width, device="cpu", dtype=torch.float32):
@@ -40,7 +42,7 @@ def test_the_loops_are_plain(shape):
 
 def test_the_plain_way_has_the_right_gradient():
     x, affine, bits, running, _ = case(2, 2, 6, 8, dtype=torch.float64)
-    still = running._replace(pace=torch.zeros_like(running.pace))
+    still = running._replace(momentum=torch.zeros_like(running.momentum))
     torch.autograd.gradcheck(lambda x, *a: plain(x, Affine(*a), bits, still), (x, *affine))
 
 

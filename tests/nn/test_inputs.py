@@ -51,3 +51,15 @@ def test_the_choice_says_why(features):
     assert "not zero" in choose(few, CPU).why
     assert choose(sparse.csr_matrix(np.ones((4, 4), dtype=np.float32)), CPU).kind == "dense"
     assert choose(features, CPU).kind == "dense"
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_the_format_on_a_gpu_does_not_depend_on_free_memory(features, free, monkeypatch):
+    """Precision once changed with the memory that other programs left on the GPU."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 40))
+    cuda = torch.device("cuda")
+    counts = sparse.csr_matrix((features > 0).astype(np.float32))
+    assert choose(counts, cuda).kind == "half"
+    assert choose(sparse.csr_matrix(features), cuda).kind == "dense"
+    wide = sparse.csr_matrix((20, 1 << 28), dtype=np.float32)
+    assert choose(wide, cuda).kind == "sparse"

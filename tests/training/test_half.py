@@ -13,16 +13,16 @@ from linkdist.distributed import loader
 from linkdist.distributed.pipeline import train_store
 from linkdist.distributed.survey import survey
 from linkdist.distributed.trainer import Schedule, batch_for, fits_whole, train_rounds
-from linkdist.kernels.backends import HAS_TRITON
+from linkdist.kernels import HAS_TRITON
 from linkdist.nn.inputs import DenseInputs, make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.pipeline import Options, Tables
 from linkdist.store.build import build
 from linkdist.store.plan import training_memory
 from linkdist.store.synthetic import Planted, synth
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import Loop, loss_on_links, manners, seen_by
-from linkdist.training.stages import Course
+from linkdist.training.checkpoint import TrainingRun
+from linkdist.training.link_task import coefficients, loss_on_links, seen_by
+from linkdist.training.loop import Loop, training_context
 
 pytestmark = [
     pytest.mark.gpu,
@@ -57,11 +57,11 @@ def gradients(out, rows=8192):
         network, DenseInputs(matrix, out=out), seen_by([view], CUDA), by, "colinkdist"
     )
     loop = Loop(network, loss, [len(edges)], [0], rows)
-    with manners(CUDA):
-        loop.draws.begin(0)
-        loop.order.shuffle(loop.draws)
+    with training_context(CUDA):
+        loop.streams.begin_epoch(0)
+        loop.order.shuffle(loop.streams)
         total = loss(
-            loop.order.batch(loop.done), loop.draws, torch.full((1, 1, 1), 0.1, device=CUDA)
+            loop.order.batch(loop.done), loop.streams, torch.full((1, 1, 1), 0.1, device=CUDA)
         )
         total.sum().backward()
     return total.item(), [p.grad.flatten() for p in network.parameters()]
@@ -92,7 +92,7 @@ def test_training_in_bfloat16_and_large_batches_learns_as_much(tmp_path, monkeyp
         for whole in (True, False):
             schedule = Schedule.of(store, 2, whole)
             stage = train_rounds(
-                store, found, schedule, [0], Course(None, None), device=CUDA, batch=batch
+                store, found, schedule, [0], TrainingRun(None, None), device=CUDA, batch=batch
             )
             with torch.no_grad():
                 z, _ = stage.network(make_inputs(x, CUDA))

@@ -14,8 +14,8 @@ from linkdist.data.splits import Split
 from linkdist.errors import OptionError
 from linkdist.kernels import reference
 from linkdist.kernels.reference import Affine
-from linkdist.nn.draws import Draws
 from linkdist.nn.network import Block, generators
+from linkdist.nn.sampling import RandomStreams
 from linkdist.pipeline import Options
 from linkdist.training.panel.learning import cycles_for
 
@@ -144,9 +144,9 @@ def test_a_saved_model_remembers_its_network(graph, tmp_path):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.25, 0.5, 0.9])
 def test_bits_are_kept_with_their_probability(dropout):
-    draws = Draws([0, 1], torch.device("cpu"))
-    draws.begin(0)
-    bits, numbers = draws.take((2, 1, 500), 100, 3, 5, dropout)
+    draws = RandomStreams([0, 1], torch.device("cpu"))
+    draws.begin_epoch(0)
+    bits, numbers = draws.draw((2, 1, 500), 100, 3, 5, dropout)
     assert numbers.shape == (2, 5)
     assert [part.shape for part in bits] == [(2, 1, 500, 13)] * 3
     kept = torch.stack([reference.unpack(part, 100) for part in bits]).double()
@@ -156,10 +156,10 @@ def test_bits_are_kept_with_their_probability(dropout):
 
 
 def test_fair_bits_are_drawn_as_before():
-    draws = [Draws([3], torch.device("cpu")) for _ in range(2)]
+    draws = [RandomStreams([3], torch.device("cpu")) for _ in range(2)]
     for each in draws:
-        each.begin(1)
-    plain, half = draws[0].take((1, 2, 9), 20, 3, 4), draws[1].take((1, 2, 9), 20, 3, 4, 0.5)
+        each.begin_epoch(1)
+    plain, half = draws[0].draw((1, 2, 9), 20, 3, 4), draws[1].draw((1, 2, 9), 20, 3, 4, 0.5)
     assert all(torch.equal(a, b) for a, b in zip(plain[0], half[0], strict=True))
     assert torch.equal(plain[1], half[1])
 

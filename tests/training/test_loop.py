@@ -8,18 +8,14 @@ from scipy import sparse
 from linkdist import Graph, Split, fit, observe
 from linkdist.data.splits import semi_supervised
 from linkdist.errors import DeviceError, GraphError, OptionError
-from linkdist.nn.adam import Adam, AdamOnCpu
-from linkdist.nn.draws import Draws
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
+from linkdist.nn.optim import Adam, AdamOnCpu
+from linkdist.nn.sampling import RandomStreams
 from linkdist.training.checkpoint import Checkpoint
-from linkdist.training.coefficients import Tally, coefficients
-from linkdist.training.loop import (
-    Loop,
-    epochs_for,
-    find_device,
-    train_links,
-)
+from linkdist.training.link_task import Tally, coefficients, epochs_for
+from linkdist.training.loop import Loop, find_device
+from tests.link_training import train_links
 
 CPU = torch.device("cpu")
 
@@ -171,7 +167,7 @@ def test_looks_are_evenly_spaced_and_end_with_the_epoch(looks, expected):
         return network.first.weight.sum((1, 2))
 
     loop = Loop(network, loss, [50], [0], batch=5)
-    loop.run(1, look=lambda: seen.append(len(steps)), looks=looks)
+    loop.run(1, evaluate=lambda: seen.append(len(steps)), evaluations=looks)
     assert seen == list(expected)
 
 
@@ -190,18 +186,18 @@ def test_an_epoch_visits_every_item_of_each_replica(planted):
 
 
 def test_half_of_the_dropout_bits_are_set_in_every_place():
-    (bits,), _ = Draws([0, 1], CPU).take((2, 1, 4000), width=16, blocks=1)
+    (bits,), _ = RandomStreams([0, 1], CPU).draw((2, 1, 4000), width=16, blocks=1)
     places = np.unpackbits(bits.numpy(), axis=-1).mean(axis=(1, 2))
     assert np.abs(places - 0.5).max() < 0.05
 
 
 def test_every_epoch_draws_anew_and_not_from_the_weights_stream():
     """PyTorch's CPU generator reads the lower half of its seed only."""
-    draws = Draws([7], CPU)
+    draws = RandomStreams([7], CPU)
     orders = []
     for epoch in range(5):
-        draws.begin(epoch)
-        orders.append(tuple(draws.order(0, 50).tolist()))
+        draws.begin_epoch(epoch)
+        orders.append(tuple(draws.permutation(0, 50).tolist()))
     weights = torch.Generator().manual_seed(7)
     orders.append(tuple(torch.randperm(50, generator=weights).tolist()))
     assert len(set(orders)) == 6

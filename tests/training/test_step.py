@@ -18,13 +18,14 @@ from scipy import sparse
 
 from linkdist import Graph, observe
 from linkdist.data.splits import semi_supervised
-from linkdist.kernels.reference import Affine, Running, plain
-from linkdist.nn.draws import Draws
+from linkdist.kernels.reference import Affine, Running
+from linkdist.kernels.reference import train_block as plain
 from linkdist.nn.inputs import SparseInputs, make_inputs
 from linkdist.nn.losses import Coefficients, link_loss
 from linkdist.nn.network import MOMENTUM, ForkedMLP
-from linkdist.training.coefficients import coefficients
-from linkdist.training.loop import Loop, loss_on_links, seen_by
+from linkdist.nn.sampling import RandomStreams
+from linkdist.training.link_task import coefficients, loss_on_links, seen_by
+from linkdist.training.loop import Loop
 
 NODES, FEATURES, CLASSES, BATCH = 120, 37, 5, 70
 CASES = [
@@ -43,11 +44,11 @@ def graph_of(kind):
     return Graph.build(features, links, np.arange(NODES) % CLASSES)
 
 
-class Kept(Draws):
-    """Draws that remember what they gave."""
+class Kept(RandomStreams):
+    """RandomStreams that remember what they gave."""
 
-    def take(self, *wanted):
-        self.given = super().take(*wanted)
+    def draw(self, *wanted):
+        self.given = super().draw(*wanted)
         return self.given
 
 
@@ -111,7 +112,7 @@ def compare(kind, replicas, method, device, tolerance=1e-5, rounded=False):
     by = coefficients(views, None, device)
     loss_of = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
     draws = Kept(range(replicas), device)
-    draws.begin(0)
+    draws.begin_epoch(0)
     index = torch.randint(len(views[0].edges), (replicas, BATCH), generator=torch.manual_seed(2))
     before = {name: part.detach().clone() for name, part in network.named_buffers()}
     pace = torch.full((replicas, 1, 1), MOMENTUM, device=device)
@@ -142,7 +143,7 @@ def test_the_fast_step_is_the_plain_one(kind, replicas, method):
 
 @pytest.mark.parametrize(("kind", "replicas", "method"), CASES)
 def test_without_numba_it_is_the_same(monkeypatch, kind, replicas, method):
-    for module in ("kernels.blocks", "nn.inputs", "kernels.objective"):
+    for module in ("kernels", "nn.inputs"):
         monkeypatch.setattr(f"linkdist.{module}.HAS_NUMBA", False)
     compare(kind, replicas, method, torch.device("cpu"))
 

@@ -13,12 +13,12 @@ from scipy.special import log_softmax
 from linkdist import Graph, LinkDistClassifier, fit
 from linkdist.data.splits import observe, semi_supervised
 from linkdist.nn.aggregation import RandomNeighbours
-from linkdist.nn.draws import Draws
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.losses import soft_cross_entropy
-from linkdist.nn.network import ForkedMLP, Noise, kept_features
+from linkdist.nn.network import ForkedMLP, Noise, feature_mask
+from linkdist.nn.sampling import RandomStreams
 from linkdist.pipeline import Options
-from linkdist.training.targets import HIDE, loss_on_targets, with_known
+from linkdist.training.targets import MASKED, loss_on_targets, with_known
 
 CPU = torch.device("cpu")
 
@@ -76,7 +76,7 @@ def test_a_share_of_the_features_is_hidden_others_for_each_replica(hide):
     words = torch.from_numpy(
         np.random.default_rng(0).integers(-(1 << 63), (1 << 63) - 1, (2, 625), dtype=np.int64)
     )
-    kept = kept_features(words, 5000, hide)
+    kept = feature_mask(words, 5000, hide)
     assert kept.shape == (2, 5000, 1)
     assert ((kept == 0).float().mean(1) - hide).abs().max() < 0.03
     assert len(kept.unique()) == 2
@@ -108,9 +108,9 @@ def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
     loss_of = loss_on_targets(network, inputs, [view], torch.from_numpy(p).float())
     index, pace = torch.arange(9).view(1, -1), torch.zeros(1, 1, 1)
     found = loss_of(index, begun(), pace).detach()
-    bits, numbers = begun().take((1, 1, 9), network.hidden, network.blocks, 9 + words)
+    bits, numbers = begun().draw((1, 1, 9), network.hidden, network.blocks, 9 + words)
     i = view.nodes[:9]
-    noise = Noise(bits, pace, kept_features(numbers[:, 9:], graph.d, HIDE) if words else None)
+    noise = Noise(bits, pace, feature_mask(numbers[:, 9:], graph.d, MASKED) if words else None)
     z, s = network(inputs, torch.from_numpy(i).view(1, 1, -1), noise)
     linked = [view.edges[view.edges[:, 0] == a, 1] for a in i]
     at = numbers[0, :9].numpy()
@@ -121,8 +121,8 @@ def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
 
 
 def begun():
-    draws = Draws([3], CPU)
-    draws.begin(0)
+    draws = RandomStreams([3], CPU)
+    draws.begin_epoch(0)
     return draws
 
 

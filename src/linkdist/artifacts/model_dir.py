@@ -119,7 +119,7 @@ def save_model(directory: Path | str, saved: Saved) -> None:
         "shape": _shape(saved.model)._asdict(),
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),
-        "own": saved.model.own.tolist(),
+        "own": saved.model.kappa.tolist(),
         "dropout": saved.model.network.dropout,
         "columns": columns,
         "about": _plain(saved.about),

@@ -317,7 +317,7 @@ class _Builder:
         told = {
             "classes": list(saved.model.classes),
             "alpha": saved.model.alpha.tolist(),
-            "own": saved.model.own.tolist(),
+            "own": saved.model.kappa.tolist(),
             "columns": [{"name": c.name, "kind": c.kind, "width": c.width} for c in columns],
         }
         return {key: json.dumps(value) for key, value in told.items()}

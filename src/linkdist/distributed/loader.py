@@ -21,10 +21,10 @@ from torch import Tensor
 from linkdist.data.edges import both_directions
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.distributed.schedule import Round, slots_of
-from linkdist.kernels.backends import HAS_TRITON
+from linkdist.kernels import HAS_TRITON
 from linkdist.nn.inputs import DenseInputs, Inputs, make_inputs
 from linkdist.store.reader import Store
-from linkdist.training.loop import Seen
+from linkdist.training.link_task import Seen
 
 Part: TypeAlias = "tuple[Any, npt.NDArray[np.int64]]"
 """The features and labels of a part, as read from disk."""

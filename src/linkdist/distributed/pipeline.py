@@ -20,11 +20,11 @@ from linkdist.progress import Callback
 from linkdist.store.format import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
-from linkdist.training.checkpoint import Keeper, checkpoint_beside
+from linkdist.training.checkpoint import Keeper, TrainingRun, checkpoint_beside
 from linkdist.training.fit import Fit
-from linkdist.training.loop import METHODS, epochs_for, find_device
-from linkdist.training.replay import remember
-from linkdist.training.stages import Course, Kept
+from linkdist.training.link_task import METHODS, LinkTraining, epochs_for
+from linkdist.training.loop import find_device
+from linkdist.training.replay import make_replay_buffer
 
 METHOD = "colinkdist"
 """The default method for a store: SelfLinkDist needs all nodes in memory."""
@@ -102,7 +102,7 @@ class StoreSource:
             found,
             Schedule.of(store, epochs, self.whole),
             options.seeds,
-            Course(checkpoint, callback.progress),
+            TrainingRun(checkpoint, callback.progress),
             method=options.method,
             device=self.device,
             batch=options.hyperparameters.batch_size or batch_for(store, self.device),
@@ -122,15 +122,15 @@ def epochs_of(found: Survey, options: Options) -> int:
     return epochs_for(found.degree) if options.epochs is None else options.epochs
 
 
-def fit_of(store: Store, stage: Kept, epochs: int, started: float) -> Fit:
+def fit_of(store: Store, stage: LinkTraining, epochs: int, started: float) -> Fit:
     """The result of a training that started at a time of `time.perf_counter`."""
-    on_cpu, precision = stage.ground.device.type == "cpu", stage.ground.inputs.precision
+    on_cpu, precision = stage.task.device.type == "cpu", stage.task.inputs.precision
     model = Model(stage.network.cpu(), stage.alpha.cpu(), store.classes)
     seconds = time.perf_counter() - started
     result = Fit(model, stage.history, epochs, seconds, precision)
     if not on_cpu:  # the model is evaluated on the CPU
         return result
-    return replace(result, inputs=stage.ground.inputs, neighbours=stage.ground.everyone)
+    return replace(result, inputs=stage.task.inputs, neighbours=stage.task.neighbours)
 
 
 def trained(store: Store, found: Survey, options: Options, result: Fit) -> Trained:
@@ -138,7 +138,7 @@ def trained(store: Store, found: Survey, options: Options, result: Fit) -> Train
     splits = [found.split] * options.replicas
     labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
     data = {"nodes": store.n, "labels": labels, "links": f"{store.m} links"}
-    replay = remember(found.sample, splits, options.seed)
+    replay = make_replay_buffer(found.sample, splits, options.seed)
     replay = replace(replay, tally=found.tally, schedule=epochs_for(found.degree))
     about = {**store.about, "data": data}
     return Trained(result, found.sample, splits, about, replay, store.encoders)

@@ -42,10 +42,9 @@ from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.pipeline import Options, Trained, train
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
-from linkdist.training.checkpoint import Keeper, SharedCheckpoint, checkpoint_beside
+from linkdist.training.checkpoint import Keeper, SharedCheckpoint, TrainingRun, checkpoint_beside
 from linkdist.training.fit import Fit
 from linkdist.training.loop import BATCH
-from linkdist.training.stages import Course
 
 FAILURES = 10
 """How many times workers may be lost before training fails."""
@@ -231,7 +230,7 @@ def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     torch.set_num_threads(config["threads"])
     options: Options = config["options"]
     store, found, group = Store.open(config["store"]), ray.get(config["found"]), ProcessGroup()
-    course = Course(config["checkpoint"], None)
+    course = TrainingRun(config["checkpoint"], None)
     schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
     total = len(schedule.rounds)
     where = f"worker {group.rank + 1} of {group.size}, process {os.getpid()} on {_host()}"

@@ -21,7 +21,7 @@ from linkdist.data.splits import Split
 from linkdist.progress import Callback
 from linkdist.store.format import buckets
 from linkdist.store.reader import Store
-from linkdist.training.coefficients import Tally
+from linkdist.training.link_task import Tally
 from linkdist.training.replay import LIMIT
 
 MAX_VALIDATION = 10_000

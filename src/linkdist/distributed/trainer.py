@@ -25,13 +25,14 @@ from linkdist.distributed.schedule import Round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
-from linkdist.nn.orders import STRIDDEN
+from linkdist.nn.optim import make_adam
+from linkdist.nn.sampling import STRIDE_FROM
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
-from linkdist.training.coefficients import coefficients
+from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import BATCH, Loop, Seen, loss_on_links, make_adam, manners
-from linkdist.training.stages import Course, Ground, Kept, Plain
+from linkdist.training.link_task import LinkTask, LinkTraining, Seen, coefficients, loss_on_links
+from linkdist.training.loop import BATCH, Loop, training_context
 
 MIN_STEPS = 2000
 """The smallest number of steps of an epoch with larger batches on a GPU."""
@@ -81,7 +82,7 @@ def train_rounds(
     found: Survey,
     schedule: Schedule,
     seeds: Sequence[int],
-    course: Course,
+    course: TrainingRun,
     *,
     method: str = "colinkdist",
     device: torch.device,
@@ -90,7 +91,7 @@ def train_rounds(
     group: SingleProcess | None = None,
     stop: int | None = None,
     saved: float = SAVED,
-) -> Kept:
+) -> LinkTraining:
     """Train R replicas on the links of a store.
 
     Parameters
@@ -103,7 +104,7 @@ def train_rounds(
         The rounds to train.
     seeds : sequence of int
         Random seed of each replica.
-    course : Course
+    course : TrainingRun
         Receives the progress, and has the checkpoint from which to continue.
     method : {'colinkdist', 'linkdist'}
         With or without random node pairs as negative examples.
@@ -122,7 +123,7 @@ def train_rounds(
 
     Returns
     -------
-    Kept
+    LinkTraining
         The stage, with the weights of the best evaluation of each replica; there is an evaluation
         after every round, or `EVALUATIONS` per epoch if these are fewer.
     """
@@ -130,14 +131,14 @@ def train_rounds(
     network = hyper.network(store.d, store.C, seeds, device)
     by = coefficients([found.tally] * R, device=device)
     inputs = make_inputs(found.sample.features, device)
-    ground = Ground(found.sample, [found.split] * R, "transductive", seeds, inputs, by)
-    stage = Plain(ground, network, make_adam(network, hyper.rate(method)))
-    course.resume(stage)
+    task = LinkTask(found.sample, [found.split] * R, "transductive", seeds, inputs, by)
+    stage = LinkTraining(task, network, make_adam(network, hyper.rate(method)))
+    course.resume(stage.state(), stage.history)
     total, kept_at = len(schedule.rounds), time.monotonic()
     shared = group.wrap(network)
     own, finished = group.own(schedule.rounds[:stop], course.done)
     ahead = Loader(store, found.held, device).read(own, finished)
-    with manners(device):
+    with training_context(device):
         for turn, data in enumerate(ahead):
             before = course.done + turn * group.size
             length = data.seen.edges.shape[1]
@@ -156,12 +157,12 @@ def train_rounds(
             ends = done // schedule.epoch > before // schedule.epoch
             # Not only at the end of an epoch: its last rounds see the labels of few parts.
             if done * EVALUATIONS // schedule.epoch > before * EVALUATIONS // schedule.epoch:
-                stage.look()
+                stage.evaluate()
             keep = ends or time.monotonic() - kept_at >= saved
             state = {**stage.state(), **stage.history.state()} if keep else None
             kept_at = time.monotonic() if keep else kept_at
             course.after(done, total, state)
-    stage.finish()
+    stage.restore_best()
     return stage
 
 
@@ -179,7 +180,7 @@ def fits_whole(store: Store, memory: int, device: torch.device) -> bool:
     As in `store.plan`, the data may take half of the memory. On a GPU it is features and edges
     alone if batches are drawn with a stride; the other half is for assembling it.
     """
-    strided = device.type != "cpu" and 2 * store.m - store.loops >= STRIDDEN
+    strided = device.type != "cpu" and 2 * store.m - store.loops >= STRIDE_FROM
     return sum(store.part_bytes) + (EDGE_BYTES if strided else LINK_BYTES) * store.m <= memory / 2
 
 

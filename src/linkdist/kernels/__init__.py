@@ -1,1 +1,161 @@
-"""Fast mathematics: Numba and Triton, with plain PyTorch as the reference."""
+"""Fast mathematics: one dispatch to Triton, Numba or plain PyTorch.
+
+Each function runs the fastest implementation for the device of its tensors: a Triton kernel on a
+GPU, a loop compiled by Numba on the CPU, and plain PyTorch everywhere else. The plain PyTorch
+version defines the result; tests compare the others with it. Triton and Numba are imported on
+first use, so that an installation without them works.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from linkdist.kernels import reference
+from linkdist.kernels.reference import EPSILON, SLOPE, Affine, Running
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+HAS_NUMBA = importlib.util.find_spec("numba") is not None
+
+LossKernel: TypeAlias = Callable[[Sequence[Tensor]], tuple[Tensor, Tensor, Tensor]]
+"""From z, s, labels, row weights, both factors and α to the loss and its two gradients."""
+
+
+def uses_triton(device: torch.device) -> bool:
+    """Whether Triton kernels run on a device.
+
+    Examples
+    --------
+    >>> uses_triton(torch.device("cpu"))
+    False
+    """
+    return device.type == "cuda" and HAS_TRITON
+
+
+def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """A block without its Linear layer, in training mode.
+
+    Parameters
+    ----------
+    x : (R, S, B, width) tensor
+        The output of the previous layer.
+    affine : Affine
+        The learnt scales and shifts.
+    bits : (R, S, B, ⌈width / 8⌉) uint8 tensor
+        The elements that Dropout keeps, eight to a byte.
+    running : Running
+        Updated in place.
+
+    Examples
+    --------
+    >>> x, bits = torch.ones(1, 1, 2, 8), torch.full((1, 1, 2, 1), 255, dtype=torch.uint8)
+    >>> affine = Affine(*torch.ones(4, 1, 1, 1, 8))
+    >>> train_block(x, affine, bits, Running(*torch.zeros(2, 1, 1, 8), torch.ones(1, 1, 1))).shape
+    torch.Size([1, 1, 2, 8])
+    """
+    if uses_triton(x.device):
+        from linkdist.kernels import triton_ops
+
+        y, mean, var = triton_ops.Normalise.apply(x, bits, SLOPE, EPSILON, *affine)  # type: ignore[no-untyped-call]
+    elif x.device.type == "cpu" and HAS_NUMBA:
+        from linkdist.kernels import numba_block
+
+        y, mean, var = numba_block.Normalise.apply(x, bits, *affine)  # type: ignore[no-untyped-call]
+    else:
+        return reference.train_block(x, affine, bits, running)
+    reference.update_running(mean, var, x.shape[-2], running)
+    out: Tensor = y
+    return out
+
+
+def evaluate_block(x: Tensor, affine: Affine, mean: Tensor, var: Tensor) -> Tensor:
+    """A block without its Linear layer, in evaluation mode, with running statistics (R, 1, width).
+
+    Examples
+    --------
+    >>> affine = Affine(*torch.ones(4, 1, 1, 1, 8))
+    >>> evaluate_block(torch.ones(1, 1, 2, 8), affine, *torch.ones(2, 1, 1, 8)).shape
+    torch.Size([1, 1, 2, 8])
+    """
+    mean, var = mean.unsqueeze(1), var.unsqueeze(1)
+    if uses_triton(x.device) and not torch.is_grad_enabled():
+        from linkdist.kernels import triton_ops
+
+        return triton_ops.activate(x, mean, var, affine, None, SLOPE, EPSILON)
+    return reference.activate(x, mean, var, affine)
+
+
+def link_loss_kernel(device: torch.device) -> LossKernel | None:
+    """The compiled loss and gradient of a batch of links; None where only PyTorch is available.
+
+    Examples
+    --------
+    >>> link_loss_kernel(torch.device("meta")) is None
+    True
+    """
+    if device.type == "cpu" and HAS_NUMBA:
+        from linkdist.kernels import numba_loss
+
+        return numba_loss.loss_and_gradient
+    if uses_triton(device):
+        from linkdist.kernels import triton_loss
+
+        return triton_loss.loss_and_gradient
+    return None
+
+
+def adam_update(
+    parameter: Sequence[Tensor],
+    active: Tensor,
+    rate: Tensor,
+    shrink: Tensor,
+    betas: tuple[float, float],
+    epsilon: float,
+) -> None:
+    """One step of Adam for one parameter, in place.
+
+    Parameters
+    ----------
+    parameter : sequence of four (R, size) tensors
+        The parameter, its gradient, and its first and second moments.
+    active, rate, shrink : (R, 1) tensors
+        1 for replicas that take the step; their bias-corrected learning rates; 1 / √(1 - β2^t).
+    betas, epsilon
+        As in `torch.optim.Adam`.
+
+    Examples
+    --------
+    >>> p, one = torch.zeros(1, 2), torch.ones(1, 1)
+    >>> moments = torch.zeros(2, 1, 2)
+    >>> adam_update((p, torch.ones(1, 2), *moments), one, one, one, (0.0, 0.0), 0.0)
+    >>> p
+    tensor([[-1., -1.]])
+    """
+    p, g, m, v = parameter
+    if uses_triton(p.device):
+        from linkdist.kernels import triton_ops
+
+        triton_ops.adam_update(p, g, m, v, active, rate, shrink, betas, epsilon)
+        return
+    m.lerp_(g, (1 - betas[0]) * active)
+    v.lerp_(g * g, (1 - betas[1]) * active)
+    p.sub_(rate * m / (v.sqrt() * shrink + epsilon))
+
+
+def sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
+    """P x for a CSR matrix P; Triton also takes the P of one graph and an x of several replicas.
+
+    Examples
+    --------
+    >>> sparse_product(torch.eye(2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])).flatten()
+    tensor([1., 2.])
+    """
+    if uses_triton(x.device):
+        from linkdist.kernels import triton_ops
+
+        return triton_ops.neighbours(matrix, x)
+    return matrix @ x

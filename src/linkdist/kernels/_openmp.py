@@ -1,13 +1,13 @@
-"""Compiled loops on PyTorch's own threads.
+"""Loops compiled by Numba that run on PyTorch's own threads.
 
-A loop that Numba compiled can run on several cores, but not on Numba's threads: PyTorch's, which
-come from GNU's OpenMP library, spin while they wait for work, and two teams on the same cores take
-turns instead of sharing them. So a loop is compiled as a C function and handed to that library,
-whose threads call it together; each does the pieces that its number names. Where PyTorch's threads
-are not GNU's, the calling thread does all pieces.
+A loop must not run on Numba's threads: PyTorch's OpenMP threads spin while they wait for work, and
+two pools of threads on the same cores slow each other down. So each loop is compiled as a C
+function and passed to the OpenMP library of PyTorch, whose threads call it together; each thread
+does the pieces that its number selects. Where PyTorch does not use an OpenMP library with GNU's
+interface, the calling thread does all pieces.
 
-A loop is handed one address, where its arguments lie in a row: whole numbers, and the addresses of
-tensors. It reads them so::
+A loop receives one address, at which its arguments lie in a row: integers, and the addresses of
+tensors. It reads them like this::
 
     a = numbers(address, 3)
     x = array(a[0], (a[1], a[2]), np.float32)
@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import llvmlite.binding
@@ -34,38 +36,50 @@ Run: TypeAlias = Callable[..., None]
 OPTIONS: dict[str, Any] = {"fastmath": True, "error_model": "numpy"}
 
 
-def _openmp() -> ctypes.CDLL | None:
-    """The OpenMP library that PyTorch loaded; a copy of our own would bring threads of its own."""
-    try:
-        return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)
-    except (AttributeError, OSError):
-        return None
+def find_openmp(folder: Path) -> ctypes.CDLL | None:
+    """The OpenMP functions that PyTorch's own library uses; None, with a warning, without them.
+
+    A process may hold several OpenMP libraries. Symbols are looked up in PyTorch's library and in
+    the libraries that it depends on, so they are those of PyTorch's threads.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of PyTorch's shared libraries.
+    """
+    for name in ("libtorch_cpu.so", "libtorch_cpu.dylib"):
+        try:
+            library = ctypes.CDLL(str(folder / name), mode=os.RTLD_NOLOAD)
+        except (AttributeError, OSError):
+            continue
+        if all(hasattr(library, symbol) for symbol in ("GOMP_parallel", "omp_get_thread_num")):
+            return library
+    warnings.warn(
+        "PyTorch's OpenMP library was not found, so training on the CPU runs its compiled loops on "
+        "one thread. Install a PyTorch that is built with GNU OpenMP, such as the one on PyPI for "
+        "Linux, to use all cores.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
 
 
-_library = _openmp()
+_library = find_openmp(Path(torch.__file__).parent / "lib")
 
 
 def compiled(loop: Callable[[Any], None]) -> Run:
-    """A loop as a function of contiguous tensors and whole numbers, run by all threads together."""
+    """Compile a loop into a function of contiguous tensors and integers that all threads run."""
     function = numba.cfunc("void(voidptr)", cache=True, **OPTIONS)(loop)
 
     def run(*arguments: Tensor | int) -> None:
         values = [a if isinstance(a, int) else a.data_ptr() for a in arguments]
         packed = (ctypes.c_int64 * len(values))(*values)
-        _together(function, ctypes.addressof(packed))
+        _run_on_threads(function, ctypes.addressof(packed))
 
     return run
 
 
-def compiled_for_one(loop: Callable[[Any], None]) -> Callable[[int], None]:
-    """A loop as a function of its arguments' address, run by the calling thread alone."""
-    function: Callable[[int], None] = numba.cfunc("void(voidptr)", cache=True, **OPTIONS)(
-        loop
-    ).ctypes
-    return function
-
-
-def _together(function: Any, address: int) -> None:  # noqa: ANN401
+def _run_on_threads(function: Any, address: int) -> None:  # noqa: ANN401
     if _library is None:
         function.ctypes(address)
         return
@@ -74,14 +88,14 @@ def _together(function: Any, address: int) -> None:  # noqa: ANN401
 
 
 inlined = numba.njit(inline="always", **OPTIONS)
-"""A part of a loop."""
+"""Marks a part of a loop."""
 
 
-def _asked(name: str, alone: int) -> Any:  # noqa: ANN401
-    """A question to the OpenMP library, for use in a loop; `alone` is the answer without one."""
+def _openmp_function(name: str, alone: int) -> Any:  # noqa: ANN401
+    """An OpenMP function for use in a loop; it returns `alone` where there is no OpenMP library."""
     if _library is None:
         function = numba.cfunc("int32()")(lambda: alone)
-        _answers.append(function)
+        _constants.append(function)
         address = function.address
     else:
         address = ctypes.cast(_library[name], ctypes.c_void_p).value
@@ -89,9 +103,9 @@ def _asked(name: str, alone: int) -> Any:  # noqa: ANN401
     return types.ExternalFunction(f"linkdist_{name}", types.int32())
 
 
-_answers: list[Any] = []
-thread = _asked("omp_get_thread_num", alone=0)
-threads = _asked("omp_get_num_threads", alone=1)
+_constants: list[Any] = []  # compiled functions must not be freed
+thread = _openmp_function("omp_get_thread_num", alone=0)
+threads = _openmp_function("omp_get_num_threads", alone=1)
 
 
 @intrinsic
@@ -104,7 +118,7 @@ def _pointer(context: Any, address: Any) -> Any:  # noqa: ANN401
 
 @inlined
 def numbers(address, count):
-    """A loop's arguments."""
+    """The arguments of a loop."""
     return numba.carray(address, count, np.int64)
 
 

@@ -1,14 +1,14 @@
-"""A block without its Linear as compiled loops, for the CPU; the mathematics is `reference.plain`.
+"""A block without its Linear layer as compiled loops for the CPU; see `reference.train_block`.
 
-PyTorch's operations each go over the whole of the activations. Here BatchNorm, LayerNorm, LeakyReLU
-and Dropout together are two passes forward (statistics, then rows) and two backward, and nothing
-but the input is kept for the way back, as in `triton_ops` for a GPU.
+Each of PyTorch's operations passes over all activations. Here BatchNorm, LayerNorm, LeakyReLU and
+Dropout together take two passes forward (statistics, then rows) and two backward, and only the
+input is kept for the backward pass, as in `triton_ops`.
 
-G = R · S groups, one a replica and side, have `rows` rows of `width` numbers each. Rows are cut
-into pieces that threads take; sums over rows are taken piece by piece, in a fixed order, so that
-the result does not depend on how many threads there are. A loop that sums along a row writes
-nothing: one that does is compiled twice, for arrays that overlap and for those that do not, and
-which of the two runs, each with its own order of summation, would depend on where arrays lie.
+There are G = R · S groups, one for each replica and side, of `rows` rows with `width` numbers.
+Threads work on pieces of rows. Sums over rows are computed piece by piece in a fixed order, so that
+the result does not depend on the number of threads. A loop that sums along a row does not write:
+the compiler would make two versions of it, for overlapping and for separate arrays, with different
+orders of summation, and the choice between them would depend on memory addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from linkdist.kernels._openmp import array, compiled, inlined, numbers, thread, 
 from linkdist.kernels.reference import EPSILON, SLOPE
 
 PIECE = 64
-"""Rows that a thread takes at a time."""
+"""Number of rows that a thread processes at a time."""
 
 f32, u8 = np.float32, np.uint8
 slope, epsilon = f32(SLOPE), f32(EPSILON)
@@ -31,12 +31,12 @@ slope, epsilon = f32(SLOPE), f32(EPSILON)
 FACTORS = torch.from_numpy(
     np.unpackbits(np.arange(256, dtype=u8)[:, None], axis=1, bitorder="little").astype(f32) * 2
 )
-"""Each byte's eight bits as Dropout's factors, 0 or 2."""
+"""The eight bits of each byte as Dropout's factors, 0 or 2."""
 
 
 @compiled
 def _moments(address):
-    """Sums of each piece's rows and of their squares, counted from the group's first row."""
+    """Sums of each piece's rows and of their squares, relative to the group's first row."""
     a = numbers(address, 5)
     groups, rows, width = a[2], a[3], a[4]
     pieces = (rows + PIECE - 1) // PIECE
@@ -67,7 +67,7 @@ def _unpack(bits, factors, keep):
 
 @inlined
 def _normalise(x, mean, by, shift, normal):
-    """BatchNorm of one row, less its mean; gives what LayerNorm multiplies it by."""
+    """BatchNorm of one row minus its mean, into `normal`; returns LayerNorm's scale."""
     width = x.shape[0]
     for c in range(width):
         normal[c] = (x[c] - mean[c]) * by[c] + shift[c]
@@ -112,7 +112,7 @@ def _forward(address):
 
 @compiled
 def _backward(address):
-    """The gradient at BatchNorm's output, into dx, and four sums over each piece's rows."""
+    """The gradient of BatchNorm's output, into dx, and four sums over each piece's rows."""
     a = numbers(address, 15)
     groups, rows, width, sides = a[11], a[12], a[13], a[14]
     size, pieces, replicas = (width + 7) // 8, (rows + PIECE - 1) // PIECE, groups // sides
@@ -161,7 +161,7 @@ def _backward(address):
 
 @compiled
 def _through_batch(address):
-    """From the gradient at BatchNorm's output to that at its input, in place."""
+    """From the gradient of BatchNorm's output to that of its input, in place."""
     a = numbers(address, 9)
     groups, rows, width = a[6], a[7], a[8]
     pieces = (rows + PIECE - 1) // PIECE
@@ -178,7 +178,7 @@ def _through_batch(address):
 
 
 class Normalise(torch.autograd.Function):
-    """(x, bits, affine) → y and the batch's mean and variance, each (R, S, 1, width)."""
+    """From x, bits and affine to y and the batch's mean and variance, each (R, S, 1, width)."""
 
     @staticmethod
     def forward(

@@ -1,7 +1,7 @@
-"""The paper's loss and its gradient in one compiled loop, for the CPU; `nn.losses` states them.
+"""The paper's loss and its gradient in one compiled loop for the CPU; see `nn.losses`.
 
-A batch has few classes, so that PyTorch would spend its time on calling some eighty operations
-there and back. Here a row's terms and their derivatives by z and s are written down together.
+A batch has few classes, so PyTorch would spend most of the time on launching about eighty small
+operations. Here the terms of a row and their derivatives by z and s are computed together.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 from linkdist.kernels._openmp import array, compiled, inlined, numbers, thread, threads
 
 PIECE = 64
-"""Rows that a thread takes at a time."""
+"""Number of rows that a thread processes at a time."""
 
 f32, i64 = np.float32, np.int64
 
 
 @inlined
 def _softmax(x, p):
-    """The softmax of x, into p; gives log Σ exp x."""
+    """The softmax of x, into p; returns log Σ exp x."""
     top = x[0]
     for c in range(1, len(x)):
         top = max(top, x[c])
@@ -37,8 +37,8 @@ def _softmax(x, p):
 
 
 @inlined
-def _apart(p, q, by, dp, dq):
-    """The term by · Σ (p - q)², whose derivatives by p and by q are added to dp and dq."""
+def _squared_distance(p, q, by, dp, dq):
+    """The term by · Σ (p - q)²; adds its derivatives by p and q to dp and dq."""
     total = f32(0)
     for c in range(len(p)):
         total += (p[c] - q[c]) * (p[c] - q[c])
@@ -51,7 +51,7 @@ def _apart(p, q, by, dp, dq):
 
 @inlined
 def _through_softmax(p, dp, dx):
-    """Add to dx what dp, the derivative by p = softmax(x), makes of the derivative by x."""
+    """Add the derivative by x to dx, given dp, the derivative by p = softmax(x)."""
     along = f32(0)
     for c in range(len(p)):
         along += p[c] * dp[c]
@@ -60,8 +60,8 @@ def _through_softmax(p, dp, dx):
 
 
 @inlined
-def _say(x, total, p, label, by, dx):
-    """The term -by · log p(label), whose derivative by x is added to dx."""
+def _cross_entropy(x, total, p, label, by, dx):
+    """The term -by · log p(label); adds its derivative by x to dx."""
     for c in range(len(p)):
         dx[c] += by * p[c]
     dx[label] -= by
@@ -93,14 +93,18 @@ def _loss(address):
                 log_z = _softmax(z[r, side, row], p[side])
                 log_s = _softmax(s[r, side, row], q[side])
                 label, by = max(y[r, side, row], 0), of_own[r, side] * share[r, side, row]
-                total += _say(z[r, side, row], log_z, p[side], label, by, dz[r, side, row])
+                total += _cross_entropy(
+                    z[r, side, row], log_z, p[side], label, by, dz[r, side, row]
+                )
                 for other in range(S):
                     label = max(y[r, other, row], 0)
                     by = of_said[r, side, other] * share[r, other, row]
-                    total += _say(s[r, side, row], log_s, q[side], label, by, ds[r, side, row])
+                    total += _cross_entropy(
+                        s[r, side, row], log_s, q[side], label, by, ds[r, side, row]
+                    )
             for side in range(2):
                 other = 1 - side
-                total += _apart(
+                total += _squared_distance(
                     z[r, side, row], s[r, other, row], pull, dz[r, side, row], ds[r, other, row]
                 )
             if S == 3:
@@ -108,8 +112,8 @@ def _loss(address):
                 dq[:] = 0
                 push = f32(-0.5) * pull
                 for side in range(2):
-                    total += _apart(p[side], q[2], push, dp[side], dq[2])
-                    total += _apart(p[2], q[side], push, dp[2], dq[side])
+                    total += _squared_distance(p[side], q[2], push, dp[side], dq[2])
+                    total += _squared_distance(p[2], q[side], push, dp[2], dq[side])
                 for side in range(S):
                     _through_softmax(p[side], dp[side], dz[r, side, row])
                     _through_softmax(q[side], dq[side], ds[r, side, row])
@@ -117,7 +121,7 @@ def _loss(address):
 
 
 def loss_and_gradient(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss (R,) and its derivatives by z and s, from what `objective` prepares."""
+    """The loss (R,) and its derivatives by z and s; see `linkdist.kernels.LossKernel`."""
     z, s, *rest = parts
     R, S, B, C = z.shape
     dz, ds, loss = torch.empty_like(z), torch.empty_like(s), z.new_empty(R, -(-B // PIECE))

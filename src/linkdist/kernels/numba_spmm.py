@@ -1,8 +1,8 @@
 """Rows of a CSR matrix times the first layer's weights, as compiled loops for the CPU.
 
-X[rows] W and its gradient, read straight from the matrix. On the way forward a row of the result is
-a weighted sum of W's rows. On the way back a row of W's gradient is a weighted sum of the result's
-gradients, once the batch's entries have been sorted by column.
+These loops compute X[rows] W and its gradient directly from the CSR matrix. In the forward pass, a
+row of the result is a weighted sum of rows of W. In the backward pass, a row of W's gradient is a
+weighted sum of the result's gradients, after the entries of the batch are sorted by column.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 from linkdist.kernels._openmp import array, compiled, inlined, numbers, thread, threads
 
 PIECE = 32
-"""Rows of a result that a thread takes at a time."""
+"""Number of result rows that a thread processes at a time."""
 
 f32, i32, i64 = np.float32, np.int32, np.int64
 
 
 class Csr(NamedTuple):
-    """X (n, d): starts (n + 1,) as int64, columns as int32, in order, and values as float32."""
+    """X (n, d): row starts (n + 1,) as int64, sorted columns as int32, values as float32."""
 
     starts: Tensor
     columns: Tensor
@@ -67,10 +67,10 @@ def _forward(address):
 
 @compiled
 def _sort(address):
-    """The entries of each replica's rows by column: which row, which value, where columns start.
+    """Sort the entries of each replica's rows by column: row, value, and the start of each column.
 
-    A counting sort. Each thread has a range of columns to itself; a row's are in order, so that
-    those before and after the range are passed over quickly.
+    This is a counting sort. Each thread has its own range of columns; the columns of a row are
+    sorted, so that those outside the range are skipped quickly.
     """
     a = numbers(address, 13)
     n, stored, most, R, m, d = a[7], a[8], a[9], a[10], a[11], a[12]
@@ -81,7 +81,7 @@ def _sort(address):
     ranges = threads()
     for at in range(thread(), R * ranges, threads()):
         r, low, high = at // ranges, d * (at % ranges) // ranges, d * (at % ranges + 1) // ranges
-        # next_[c]: how many entries column c has, then where its next entry goes, at last its end.
+        # next_[c]: first the number of entries in column c, then the place of the next one.
         next_ = first[r, 1:]
         next_[low:high] = 0
         before = 0

@@ -1,10 +1,10 @@
-"""A block without its Linear: BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5.
+"""A block without its Linear layer: BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5.
 
-Said here in plain PyTorch; `numba_block` and `triton_ops` compute the same faster, since this is
-where a network of narrow layers spends its time.
+This is the definition in plain PyTorch. `numba_block` and `triton_ops` compute the same result
+faster: a network of narrow layers spends most of its time here.
 
 x is (R, S, B, width): R replicas, S sides of a batch, B rows. BatchNorm takes its statistics over
-the rows of one side of one replica, and its running statistics move one side after the other.
+the rows of one side of one replica and updates its running statistics one side after the other.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class Affine(NamedTuple):
 
 
 class Running(NamedTuple):
-    """BatchNorm's statistics for evaluation, each (R, 1, width), and how far a batch moves them.
+    """BatchNorm's running statistics, which evaluation uses.
 
     Attributes
     ----------
     mean, var : (R, 1, width) tensor
-        Moved in place.
-    pace : (R, 1, 1) tensor
-        0 holds a replica still.
+        Updated in place.
+    momentum : (R, 1, 1) tensor
+        How far one batch moves them; 0 leaves a replica's statistics unchanged.
     """
 
     mean: Tensor
     var: Tensor
-    pace: Tensor
+    momentum: Tensor
 
 
-def plain(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
-    """What is computed in training, in so many words."""
+def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """The block in training mode; see `linkdist.kernels.train_block`."""
     var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
-    remember(mean, var, x.shape[-2], running)
+    update_running(mean, var, x.shape[-2], running)
     return activate(x, mean, var, affine) * unpack(bits, x.shape[-1]) * 2
 
 
@@ -59,17 +59,17 @@ def activate(x: Tensor, mean: Tensor, var: Tensor, affine: Affine) -> Tensor:
 
 
 @torch.no_grad()
-def remember(mean: Tensor, var: Tensor, rows: int, running: Running) -> None:
-    """Move the running statistics towards a batch's, each (R, S, 1, width)."""
+def update_running(mean: Tensor, var: Tensor, rows: int, running: Running) -> None:
+    """Move the running statistics towards those of a batch, each (R, S, 1, width)."""
     unbiased = var * (rows / max(rows - 1, 1))
-    # One side after the other, as if each had been a batch of its own.
+    # One side after the other, as if each side were a batch of its own.
     for side in range(mean.shape[1]):
-        running.mean.lerp_(mean[:, side], running.pace)
-        running.var.lerp_(unbiased[:, side], running.pace)
+        running.mean.lerp_(mean[:, side], running.momentum)
+        running.var.lerp_(unbiased[:, side], running.momentum)
 
 
 def unpack(bits: Tensor, width: int) -> Tensor:
-    """Eight packed bits a byte, as booleans, lowest bit first.
+    """Unpack eight bits from each byte as booleans, the lowest bit first.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The paper's loss and its gradient in one Triton kernel, for a GPU; `nn.losses` states them.
+"""The paper's loss and its gradient in one Triton kernel for a GPU; see `nn.losses`.
 
-A batch has few classes, so that a step would spend a third of its time on some eighty operations
-over small arrays, there and back. Imported only where there is a GPU and Triton.
+A batch has few classes, so a training step would spend a third of its time on about eighty small
+operations. This module is imported only where a GPU and Triton are available.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 WARPS, HELD = 1, 4
-"""Warps of a program, and numbers of each array that a thread holds (measured on an H200)."""
+"""Warps per program, and numbers of each array per thread (measured on an H200)."""
 
 
 @triton.jit
 def _softmax(x, inside):
-    """Probabilities of each row's classes, and log Σ exp x."""
+    """The softmax of each row, and log Σ exp x."""
     x = tl.where(inside, x, float("-inf"))
     top = tl.max(x, axis=1)
     e = tl.exp(x - top[:, None])
@@ -28,7 +28,7 @@ def _softmax(x, inside):
 
 
 @triton.jit
-def _say(x, p, log_total, label, by, column):
+def _cross_entropy(x, p, log_total, label, by, column):
     """-by · log p(label) and its derivative by x."""
     here = column[None, :] == label[:, None]
     loss = by * (log_total - tl.sum(tl.where(here, x, 0.0), axis=1))
@@ -45,7 +45,7 @@ def _side(
     z, s, y, share, of_own, of_said, side, at, row, column, there, mask, rows, C,
     SIDES: tl.constexpr,
 ):  # fmt: skip
-    """A side's logits, probabilities, and the cross-entropies of both its heads."""
+    """A side's logits, probabilities, and the cross-entropies of both heads."""
     place = ((at * SIDES + side) * rows + row)[:, None] * C + column[None, :]
     x, v = tl.load(z + place, mask=mask, other=0.0), tl.load(s + place, mask=mask, other=0.0)
     p, log_p = _softmax(x, mask)
@@ -54,14 +54,14 @@ def _side(
     label = tl.load(y + near, mask=there, other=0)
     weight = tl.load(share + near, mask=there, other=0.0)
     by = tl.load(of_own + at * SIDES + side) * weight
-    loss, dx = _say(x, p, log_p, label, by, column)
+    loss, dx = _cross_entropy(x, p, log_p, label, by, column)
     dv = tl.zeros_like(v)
     for other in tl.static_range(SIDES):
         near = (at * SIDES + other) * rows + row
         label = tl.load(y + near, mask=there, other=0)
         weight = tl.load(share + near, mask=there, other=0.0)
         by = tl.load(of_said + (at * SIDES + side) * SIDES + other) * weight
-        more, d = _say(v, q, log_q, label, by, column)
+        more, d = _cross_entropy(v, q, log_q, label, by, column)
         loss += more
         dv += d
     return x, v, p, q, dx, dv, loss, place
@@ -117,12 +117,13 @@ def _loss(
 
 
 def loss_and_gradient(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss (R,) and its derivatives by z and s, from what `objective` prepares."""
+    """The loss (R,) and its derivatives by z and s; see `linkdist.kernels.LossKernel`."""
     z, s, *rest = parts
     R, S, B, C = z.shape
     dz, ds = torch.empty_like(z), torch.empty_like(s)
     width = triton.next_power_of_2(C)
-    # Some twenty arrays of tile · width numbers are alive: more a thread than four do not fit.
+    # About twenty arrays of tile · width numbers are live; more than four numbers of each per
+    # thread do not fit into registers.
     tile = max(1, HELD * 32 * WARPS // width)
     losses = z.new_empty(R, triton.cdiv(B, tile))
     _loss[(losses.shape[1], R)](

@@ -1,12 +1,13 @@
-"""The mathematics of `reference`, `nn.aggregation` and `nn.adam` as Triton kernels for a GPU.
+"""Triton kernels for a GPU: blocks, sums over neighbours, Adam and random numbers.
 
-PyTorch's operations each read and write the whole of the activations; here a block's BatchNorm,
-LayerNorm, LeakyReLU and Dropout are two passes forward (statistics, then rows) and two backward.
-Nothing but the input is kept for the way back: the rest is cheaper to compute again than to store.
-Sums are taken in a fixed order, never by atomic additions, so that a run can be repeated.
+Each of PyTorch's operations reads and writes all activations. Here BatchNorm, LayerNorm, LeakyReLU
+and Dropout of a block take two passes forward (statistics, then rows) and two backward. Only the
+input is kept for the backward pass: the rest is cheaper to recompute than to store. Sums are
+computed in a fixed order, never by atomic additions, so that runs are reproducible.
 
-Imported only where there is a GPU and Triton. G = R · S groups, one a replica and side, have `rows`
-rows of `width` numbers each, in float32 or bfloat16; sums are float32.
+This module is imported only where a GPU and Triton are available. There are G = R · S groups, one
+for each replica and side, of `rows` rows with `width` numbers in float32 or bfloat16; sums are
+float32.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import triton.language as tl
 from torch import Tensor
 
 MANY = 4096
-"""Rows from which a group has enough work to be cut finer (measured on an H200)."""
+"""Number of rows from which a group is split into more parts (measured on an H200)."""
 
 TILE, WIDE, PROGRAMS = 2, 1, 4096
-"""Then: rows at once, warps, and how many programs share a sum (measured on an H200)."""
+"""Rows per tile, warps and programs per sum for such a group (measured on an H200)."""
 
 
 NEAR, WARPS = 8, 1
-"""How many neighbours a row reads at once, and with how many warps (measured on an H200)."""
+"""Neighbours that a row reads at once, and warps (measured on an H200)."""
 
 
 @triton.jit
@@ -54,7 +55,7 @@ def _statistics(x, mean, var, rows, width, ROWS: tl.constexpr, COLUMNS: tl.const
 
 @triton.jit
 def _moments(x, sums, rows, width, per_part, TILE: tl.constexpr, WIDTH: tl.constexpr):
-    """Sums over a part of one group's rows: of the distance to its first row, and its square."""
+    """Sums over a part of one group's rows, relative to its first row, and of their squares."""
     group = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     column = tl.arange(0, WIDTH)
@@ -77,7 +78,7 @@ def _moments(x, sums, rows, width, per_part, TILE: tl.constexpr, WIDTH: tl.const
 
 @triton.jit
 def _normal(x, mean, var, batch_scale, batch_shift, inside, width, epsilon):
-    """BatchNorm and LayerNorm without its affine: x̂, the row's spread, and the normal rows."""
+    """BatchNorm, and LayerNorm without its affine part: x̂, the row's scale, the result."""
     hat = (x - mean[None, :]) * tl.rsqrt(var + epsilon)[None, :]
     y = tl.where(inside[None, :], hat * batch_scale[None, :] + batch_shift[None, :], 0.0)
     apart = tl.where(inside[None, :], y - (tl.sum(y, axis=1) / width)[:, None], 0.0)
@@ -131,7 +132,7 @@ def _backward_rows(
     rows, width, sides, size, bits_stride, per_part, slope, epsilon,
     TILE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """The gradient at BatchNorm's output, g, and four sums over a part of the rows."""
+    """The gradient g of BatchNorm's output, and four sums over a part of the rows."""
     group = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     column = tl.arange(0, WIDTH)
@@ -179,7 +180,7 @@ def _backward_batch(
     x, g, sums, mean, var, batch_scale, rows, width, sides, epsilon,
     TILE: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """From the gradient at BatchNorm's output to that at its input, in place of g."""
+    """From the gradient of BatchNorm's output to that of its input, in place of g."""
     group = tl.program_id(1).to(tl.int64)
     column = tl.arange(0, WIDTH)
     inside = column < width
@@ -221,7 +222,7 @@ def _neighbours(
 
 @triton.jit
 def _random(words, keys, step, count, BLOCK: tl.constexpr):
-    """Four 32-bit words a place from Philox, keyed by replica, epoch and step."""
+    """Four 32-bit words per position from Philox, keyed by replica, epoch and step."""
     replica = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     a, b, c, d = tl.randint4x(tl.load(keys + replica) + tl.load(step), at)
@@ -272,7 +273,7 @@ def statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _parts(rows: int, groups: int) -> tuple[int, int]:
-    """How a group's rows are cut for sums over them: rows a part, and parts."""
+    """How the rows of a group are split for sums: rows per part, and number of parts."""
     if rows > MANY:
         per_part = TILE * triton.cdiv(rows, TILE * max(1, PROGRAMS // groups))
     else:
@@ -284,7 +285,7 @@ def activate(
     x: Tensor, mean: Tensor, var: Tensor, affine: tuple[Tensor, ...], bits: Tensor | None,
     slope: float, epsilon: float,
 ) -> Tensor:  # fmt: skip
-    """BatchNorm with statistics (R, S or 1, 1, width), LayerNorm, LeakyReLU and, maybe, Dropout."""
+    """BatchNorm with statistics (R, S or 1, 1, width), LayerNorm, LeakyReLU, optional Dropout."""
     x = x.contiguous()
     R, S, rows, width = x.shape
     y = torch.empty_like(x)
@@ -299,13 +300,13 @@ def activate(
 
 
 class Normalise(torch.autograd.Function):
-    """`reference.plain` in training, forward and backward."""
+    """`reference.train_block`, forward and backward."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, bits: Tensor, slope: float, epsilon: float, *affine: Tensor  # noqa: ANN401
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        """Give y and the statistics it used."""
+        """Return y and the statistics of the batch."""
         x = x.contiguous()
         mean, var = statistics(x)
         ctx.save_for_backward(x, bits, mean, var, *affine)
@@ -315,7 +316,7 @@ class Normalise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Give the gradients of x and of the four affine parameters."""
+        """Return the gradients of x and of the four affine parameters."""
         x, bits, mean, var, *affine = ctx.saved_tensors
         R, S, rows, width = x.shape
         tile, warps = (TILE, WIDE) if rows > MANY else (2, 1)
@@ -338,7 +339,7 @@ class Normalise(torch.autograd.Function):
 
 
 def neighbours(matrix: Tensor, x: Tensor) -> Tensor:
-    """P x for x (rows, width), with P of as many rows, or of as many as each replica has."""
+    """P x for x (rows, width); P has as many rows as x, or as many as each replica of x."""
     x = x.contiguous()
     width, y = x.shape[1], torch.empty_like(x)
     parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())
@@ -353,7 +354,7 @@ def adam_update(
     p: Tensor, g: Tensor, m: Tensor, v: Tensor, active: Tensor, rate: Tensor, shrink: Tensor,
     betas: tuple[float, float], epsilon: float,
 ) -> None:  # fmt: skip
-    """Adam on one parameter, (R, size), in place."""
+    """One step of Adam for one parameter (R, size), in place."""
     R, size = p.shape
     _adam[(R, triton.cdiv(size, 512))](
         p, g, m, v, active, rate, shrink, size, g.stride(0), *betas, epsilon, BLOCK=512
@@ -361,7 +362,7 @@ def adam_update(
 
 
 def random_words(keys: Tensor, step: Tensor, count: int) -> Tensor:
-    """(R, count) whole numbers of 64 random bits, a function of `keys` (R,) and `step` alone."""
+    """Random 64-bit integers (R, count), a function of `keys` (R,) and `step` alone."""
     R, places = keys.shape[0], -(-count // 2)
     words = torch.empty(R, 4 * places, dtype=torch.int32, device=keys.device)
     _random[(R, triton.cdiv(places, 1024))](words, keys, step, places, BLOCK=1024)

@@ -1,9 +1,9 @@
-"""Sums and means over a node's neighbours.
+"""Sums and means over the neighbours of a node.
 
-Message-passing mode needs Σ_j x_j or the mean over the neighbours j of every node, the GCN the
+Prediction with links needs Σ_j x_j or the mean over the neighbours j of every node; a GCN needs the
 mean of a node and its neighbours, Â x. Each is P x with a sparse matrix P made from the adjacency
-matrix A, and its gradient is Pᵀ g. Each replica may have links of its own (then P is
-block-diagonal) or all share one graph.
+matrix A, and its gradient is Pᵀ g. The replicas share one graph, or each has its own links and P is
+block-diagonal.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from scipy import sparse
 from torch import Tensor
 
 from linkdist.data.graph import FloatArray, IntArray
-from linkdist.kernels.backends import HAS_TRITON
+from linkdist.kernels import sparse_product, uses_triton
 from linkdist.nn.inputs import csr_tensor
 
 
 class Neighbours:
-    """The directed edges of one graph that all replicas share, or of a graph a replica.
+    """The directed edges of one graph for all replicas, or of one graph for each.
 
     Parameters
     ----------
     edges : sequence of (e, 2) int arrays
-        One for all replicas, or one for each; a link is in it in both directions. A node is not
-        its own neighbour: self-loops do not count.
+        One array for all replicas, or one for each; it has each link in both directions.
+        Self-loops are ignored: a node is not its own neighbour.
     n : int
         Number of nodes of each graph.
     device : torch.device
-        Where the sums are taken.
+        Where the sums are computed.
 
     Examples
     --------
@@ -53,13 +53,15 @@ class Neighbours:
         self.adjacency = sparse.csr_matrix((ones, (joined[:, 0], joined[:, 1])), (size, size))
         self.degree = np.diff(self.adjacency.indptr).astype(np.float32)
         self.device = device
+        linked = torch.from_numpy(self.degree > 0).to(device)
+        self.linked = linked.view(self.graphs, n, 1)  # which nodes have a neighbour
 
     def sum(self, x: Tensor) -> Tensor:
         """Σ_j x_j over each node's neighbours, (R, n, f) → (R, n, f)."""
         return self._propagate(x, *self._sum)
 
     def mean(self, x: Tensor) -> Tensor:
-        """The neighbours' mean, 0 for a node without neighbours."""
+        """The mean over each node's neighbours, 0 for a node without neighbours."""
         return self._propagate(x, *self._mean)
 
     def smooth(self, x: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ class Neighbours:
         return self._both_ways(self.adjacency + itself, 1 / (self.degree + 1))
 
     def _both_ways(self, matrix: sparse.csr_matrix, by: FloatArray) -> tuple[Tensor, Tensor]:
-        """P = diag(by) M with a symmetric M, and Pᵀ = M diag(by), which has the same places."""
+        """P = diag(by) M for a symmetric M, and Pᵀ = M diag(by), which has the same non-zeros."""
         forth, back = matrix.copy(), matrix.copy()
         forth.data = matrix.data * np.repeat(by, np.diff(matrix.indptr))
         back.data = matrix.data * by[matrix.indices]
@@ -89,7 +91,7 @@ class Neighbours:
     def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         out: Tensor
         R, n, f = x.shape
-        if self.graphs == 1 and not (x.is_cuda and HAS_TRITON):
+        if self.graphs == 1 and not uses_triton(x.device):
             beside = x.transpose(0, 1).reshape(n, R * f)
             out = _Product.apply(beside, forth, back)  # type: ignore[no-untyped-call]
             return out.view(n, R, f).transpose(0, 1)
@@ -98,15 +100,15 @@ class Neighbours:
 
 
 class VisibleNeighbours:
-    """The links of one graph, of whose nodes each replica sees some.
+    """The links of one graph of which each replica sees a subset of the nodes.
 
-    Hiding a node hides its links. All replicas share one adjacency matrix, and a hidden node adds
-    nothing to any sum.
+    Hiding a node hides its links. All replicas share one adjacency matrix, and a hidden node
+    contributes nothing to any sum.
 
     Parameters
     ----------
     neighbours : Neighbours
-        Of one graph.
+        The links of one graph.
     visible : (R, n) tensor of bool
         The nodes that each replica sees.
 
@@ -122,9 +124,10 @@ class VisibleNeighbours:
         self.neighbours = neighbours
         self.visible = visible.float().unsqueeze(-1)  # (R, n, 1)
         self.degree = neighbours.sum(self.visible)
+        self.linked = self.degree > 0  # (R, n, 1): which nodes have a visible neighbour
 
     def mean(self, x: Tensor) -> Tensor:
-        """The visible neighbours' mean, 0 for a node without any, (R, n, f) → (R, n, f)."""
+        """The mean over visible neighbours, 0 for a node without any, (R, n, f) → (R, n, f)."""
         return self.neighbours.sum(x * self.visible) / self.degree.clamp(min=1)
 
     def smooth(self, x: Tensor) -> Tensor:
@@ -138,7 +141,7 @@ class VisibleNeighbours:
 
 
 class RandomNeighbours:
-    """Neighbours drawn at random, one a node, each replica from links of its own.
+    """Draws a random neighbour of a node; each replica has its own links.
 
     Parameters
     ----------
@@ -147,7 +150,7 @@ class RandomNeighbours:
     n : int
         Number of nodes.
     device : torch.device
-        Where to draw.
+        Where the neighbours are needed.
 
     Examples
     --------
@@ -169,7 +172,7 @@ class RandomNeighbours:
         self.first = self.degree.cumsum(1) - self.degree
 
     def pick(self, nodes: Tensor, numbers: Tensor) -> Tensor:
-        """A neighbour of each node (R, B) by a random number each; itself where it has none."""
+        """A neighbour of each node (R, B), given random numbers; the node itself without any."""
         degree = self.degree.gather(1, nodes)
         place = self.first.gather(1, nodes) + numbers.remainder(degree.clamp(min=1))
         drawn = self.ends.gather(1, place.clamp(max=self.ends.shape[1] - 1))
@@ -182,17 +185,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
         ctx.back = back
-        return _product(forth, x)
+        return sparse_product(forth, x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        return _product(ctx.back, grad.contiguous()), None, None
-
-
-def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    """P x; on a GPU, P may be that of one graph and x hold one replica after the other."""
-    if x.is_cuda and HAS_TRITON:
-        from linkdist.kernels import triton_ops
-
-        return triton_ops.neighbours(matrix, x)
-    return matrix @ x
+        return sparse_product(ctx.back, grad.contiguous()), None, None

@@ -1,14 +1,14 @@
-"""What is left to deploy: a plain MLP from features to own-label logits.
+"""The network for deployment: a plain MLP from features to own-label logits.
 
-In evaluation BatchNorm is a fixed scale and shift of each hidden feature, so it folds into the
-Linear before it:
+In evaluation, BatchNorm is a fixed scale and shift of each hidden feature, so it can be folded into
+the preceding Linear layer:
 
     γ (x W - μ) / √(σ² + ε) + β  =  x W' + b'    with    W' = W γ / √(σ² + ε)
                                                          b' = β - μ γ / √(σ² + ε)
 
-What remains is Linear, LayerNorm, LeakyReLU, Linear, LayerNorm, LeakyReLU, Linear. The neighbour
-head is left out, since prediction from features does not ask it; where it is wanted it folds the
-same way, behind the same first Linear.
+The result is Linear, LayerNorm, LeakyReLU, Linear, LayerNorm, LeakyReLU, Linear. Prediction from
+features does not need the neighbour head; for prediction with links it is folded in the same way,
+after the same first Linear layer.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from linkdist.nn.network import Block, ForkedMLP
 
 
 class Folded(nn.Module):
-    """A forked MLP's own-label half, R replicas side by side, its BatchNorms folded away.
+    """One head of a forked MLP with its BatchNorms folded away, for R replicas.
 
     Parameters
     ----------
     network : ForkedMLP
-        Trained; not changed.
+        A trained network; it is not changed.
     head : Block, optional
-        `network.neighbour` for the other half.
+        By default `network.own`; `network.neighbour` for the other head.
 
     Examples
     --------
@@ -66,6 +66,6 @@ def _activate(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 
 def _fold(weight: Tensor, block: Block) -> tuple[Tensor, Tensor]:
-    """W' and b' of the Linear before a block, without a bias of its own, and its BatchNorm."""
+    """W' and b' for the Linear layer without bias before a block, and the block's BatchNorm."""
     by = block.batch_scale.detach().squeeze(1) * (block.running_var + EPSILON).rsqrt()  # (R, 1, h)
     return weight.detach() * by, block.batch_shift.detach().squeeze(1) - block.running_mean * by

@@ -1,12 +1,12 @@
 """The node features on a device, and their product with the first layer's weights.
 
-The first layer is where the time is: d is in the thousands, and most features are zero. So the
-feature matrix X lives on the device once, dense or CSR, and what the network asks of it is
+Most of the time is spent in the first layer: d is in the thousands, and most features are zero. So
+the feature matrix X is stored on the device once, dense or CSR, and the network computes
 
-    X[rows] W      with rows (R, m) and W (R, d, h), giving (R, m, h)
+    X[rows] W      with rows (R, m) and W (R, d, h), which is (R, m, h)
 
-for the rows of a batch, each replica its own, or X W for all nodes. `choose` decides which form X
-takes, and says why.
+for the rows of a batch, which differ between replicas, or X W for all nodes. `choose` selects the
+format of X from the data and the kind of device, and gives the reason.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from linkdist.data.graph import FeatureMatrix
-from linkdist.kernels.backends import HAS_NUMBA
+from linkdist.kernels import HAS_NUMBA
 
 DENSE_FROM = 0.2
-"""Share of non-zeros from which a dense product on the CPU is the faster one."""
+"""Share of non-zeros from which a dense product is faster on the CPU."""
+DENSE_ENTRIES = 1 << 30
+"""Entries n · d up to which sparse features become dense on a GPU: 4 GiB in float32. The limit does
+not depend on the memory that happens to be free, so the same data has the same precision."""
 
 
 class Choice(NamedTuple):
-    """How features are kept on a device, and why."""
+    """The format of features on a device, and the reason for it."""
 
     kind: str
     why: str
@@ -46,24 +49,24 @@ class Inputs(ABC):
 
     @abstractmethod
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
-        """X[rows] W, or X W where no rows are given.
+        """X[rows] W, or X W without `rows`.
 
         Parameters
         ----------
         weight : (R, d, h) tensor
-            W, one matrix a replica.
+            W, one matrix for each replica.
         rows : (R, m) tensor of int, optional
-            The rows that each replica asks for.
+            The rows of each replica; by default all.
 
         Returns
         -------
         (R, m, h) tensor
-            Or (R, n, h) where no rows are given.
+            Or (R, n, h) without `rows`.
         """
 
 
 def make_inputs(features: FeatureMatrix, device: torch.device) -> Inputs:
-    """Put features on a device, in the form that `choose` names.
+    """Put features on a device, in the format that `choose` selects.
 
     Examples
     --------
@@ -76,12 +79,12 @@ def make_inputs(features: FeatureMatrix, device: torch.device) -> Inputs:
         return SparseInputs(features, device)
     if isinstance(features, np.ndarray):
         return DenseInputs(torch.from_numpy(features).to(device))
-    # Made dense where it will live: what travels to a GPU is the CSR matrix.
+    # It becomes dense on the device: the CSR matrix is smaller to copy.
     return DenseInputs(csr_tensor(features, device).to_dense(), half=kind == "half")
 
 
 def choose(features: FeatureMatrix, device: torch.device) -> Choice:
-    """How to keep features on a device: 'dense', 'half' or 'sparse'.
+    """Select the format of features on a device: 'dense', 'half' or 'sparse'.
 
     Examples
     --------
@@ -95,22 +98,24 @@ def choose(features: FeatureMatrix, device: torch.device) -> Choice:
     if device.type == "cpu":
         if density < DENSE_FROM:
             return Choice("sparse", f"{density:.1%} of the features are not zero")
-        return Choice("dense", f"{density:.1%} of the features are not zero: a dense product wins")
-    if 2 * n * d > torch.cuda.mem_get_info(device)[0] // 4:
-        return Choice("sparse", "a dense copy would not fit on the GPU")
+        return Choice(
+            "dense", f"{density:.1%} of the features are not zero: a dense product is faster"
+        )
+    if n * d > DENSE_ENTRIES:
+        return Choice("sparse", f"{n:,} x {d:,} features are too large for a dense matrix on a GPU")
     if _is_exact_in_half(features):
-        return Choice("half", "bfloat16 holds each row up to its scale exactly; the GPU is dense")
-    return Choice("dense", "bfloat16 would round the features; the GPU is dense")
+        return Choice("half", "bfloat16 represents each row exactly, up to a scale")
+    return Choice("dense", "bfloat16 would round the features")
 
 
 class DenseInputs(Inputs):
-    """X as a dense tensor: float32, float16, or bfloat16 beside a float32 scale a row.
+    """X as a dense tensor: float32, float16, or bfloat16 with a float32 scale for each row.
 
-    float16 is for memory: products are taken in float32, which TF32 does not round any further, or
-    in bfloat16 where `out` asks for activations of that type, which take half of the time.
+    float16 saves memory: products are computed in float32, which TF32 does not round any further,
+    or in bfloat16 if `out` is bfloat16, which takes half of the time.
 
-    On a GPU, X has columns of zeros added up to a multiple of eight: its matrix units want rows
-    that start at multiples of 16 bytes, and take three times as long without.
+    On a GPU, X is padded with columns of zeros to a multiple of eight: matrix units need rows that
+    start at multiples of 16 bytes, and take three times as long otherwise.
     """
 
     def __init__(
@@ -131,17 +136,17 @@ class DenseInputs(Inputs):
         """X[rows] W, or X W."""
         R = weight.shape[0]
         if rows is not None and (self.matrix.is_cuda or 2 * rows.shape[1] < self.n):
-            # On a GPU always: the gradient of a pick adds up in an order that changes.
+            # Always on a GPU: the gradient of a selection would be summed in a varying order.
             x = self.matrix.index_select(0, rows.flatten()).view(R, -1, self.matrix.shape[1])
             scale = None if self.scale is None else self.scale[rows]
             return _scaled(_product(x, weight, self.out), scale)
-        # Rows that are most of the nodes, or repeat them: multiply all nodes once, then pick.
+        # The rows cover most nodes or repeat them: multiply all nodes once, then select.
         whole = _scaled(_product(self.matrix.expand(R, -1, -1), weight, self.out), self.scale)
-        return whole if rows is None else _pick(whole, rows)
+        return whole if rows is None else _select(whole, rows)
 
 
 class SparseInputs(Inputs):
-    """X as a CSR matrix, which nothing here makes dense."""
+    """X as a CSR matrix; it never becomes dense."""
 
     def __init__(self, features: sparse.csr_matrix, device: torch.device) -> None:
         self.n, self.d = features.shape
@@ -158,9 +163,9 @@ class SparseInputs(Inputs):
         """X[rows] W, or X W."""
         R = weight.shape[0]
         if rows is None or self.device.type != "cpu":
-            # Picking CSR rows on a GPU would wait for the host; multiplying all does not.
+            # Selecting CSR rows on a GPU would wait for the host; multiplying all rows does not.
             whole = self._times(weight, [self._whole] * R)
-            return whole if rows is None else _pick(whole, rows)
+            return whole if rows is None else _select(whole, rows)
         if HAS_NUMBA:
             from linkdist.kernels import numba_spmm
 
@@ -174,7 +179,7 @@ class SparseInputs(Inputs):
 
 
 class _Batch:
-    """Some rows of X as tensors in CSR form; the transpose is made where a gradient needs it."""
+    """Some rows of X as CSR tensors; the transpose is made when a gradient needs it."""
 
     def __init__(self, rows: sparse.csr_matrix, device: torch.device) -> None:
         self.rows = rows
@@ -188,12 +193,12 @@ class _Batch:
 
 
 class _SparseProduct(torch.autograd.Function):
-    """X_b W, each replica's own rows; the gradient of W is X_bᵀ G."""
+    """X_b W for the rows of each replica; the gradient of W is X_bᵀ G."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, batches: list[_Batch]) -> Tensor:  # noqa: ANN401
         ctx.batches = batches
-        return _side_by_side(
+        return _stack(
             F.embedding_bag(b.columns, w, b.starts, mode="sum", per_sample_weights=b.values)
             for w, b in zip(weight, batches, strict=True)
         )
@@ -201,21 +206,21 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
         pairs = zip(ctx.batches, grad, strict=True)
-        return _side_by_side(batch.transpose() @ g for batch, g in pairs), None
+        return _stack(batch.transpose() @ g for batch, g in pairs), None
 
 
-def _side_by_side(replicas: Iterable[Tensor]) -> Tensor:
-    """Stacked; a single one as it is, since a copy of the first layer's gradient is not free."""
+def _stack(replicas: Iterable[Tensor]) -> Tensor:
+    """Stack tensors; a single one is not copied: the first layer's gradient is large."""
     parts = list(replicas)
     return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)
 
 
 class HalfProduct(torch.autograd.Function):
-    """x W with bfloat16 factors, summed in float32 and returned in the type that is asked for."""
+    """x W with bfloat16 factors, summed in float32 and returned in the type `out`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:  # noqa: ANN401
-        """X (R, m, d or more) times W (R, d, h), zeros below W."""
+        """X (R, m, d or more) times W (R, d, h), padded with zeros."""
         R, d, h = ctx.shape = weight.shape
         half = torch.zeros(R, x.shape[2], h, dtype=x.dtype, device=x.device)
         half[:, :d] = weight
@@ -224,7 +229,7 @@ class HalfProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:  # noqa: ANN401
-        """The gradients of x, where it is wanted, and of W."""
+        """The gradients of x, if needed, and of W."""
         x, half = ctx.saved_tensors
         grad = grad.to(x.dtype)
         whole = torch.bmm(x.transpose(1, 2), grad, out_dtype=torch.float32)
@@ -233,7 +238,7 @@ class HalfProduct(torch.autograd.Function):
 
 
 def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
-    """A SciPy CSR matrix as a PyTorch one.
+    """Convert a SciPy CSR matrix to PyTorch.
 
     Examples
     --------
@@ -244,7 +249,7 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
         torch.from_numpy(part).to(device) for part in (matrix.indptr, matrix.indices, matrix.data)
     )
     with warnings.catch_warnings():
-        # PyTorch announces that its CSR layout is young each time one is made.
+        # PyTorch warns that its CSR layout is in beta.
         warnings.filterwarnings("ignore", message="Sparse")
         return torch.sparse_csr_tensor(
             starts, columns, values, size=matrix.shape, check_invariants=False
@@ -264,8 +269,8 @@ def _scaled(product: Tensor, scale: Tensor | None) -> Tensor:
     return product if scale is None else product * scale
 
 
-def _pick(whole: Tensor, rows: Tensor) -> Tensor:
-    """Rows (R, m) of each replica's (n, h) matrix."""
+def _select(whole: Tensor, rows: Tensor) -> Tensor:
+    """The rows (R, m) of each replica's (n, h) matrix."""
     R, n, h = whole.shape
     first = torch.arange(R, device=rows.device).unsqueeze(1) * n
     flat = (rows + first).flatten()
@@ -273,24 +278,24 @@ def _pick(whole: Tensor, rows: Tensor) -> Tensor:
 
 
 def _row_scale(matrix: Tensor) -> Tensor | None:
-    """A scale a row (n, 1) that leaves numbers which bfloat16 holds exactly.
+    """Scales (n, 1) of the rows such that bfloat16 represents the rest exactly; None without need.
 
-    Counts need none; the words of a row that was scaled to sum to 1 are its largest value times 1.
+    Counts need no scale; a row of word counts that was scaled to sum to 1 needs its largest value.
     """
-    if _holds_exactly(matrix):
+    if _is_exact(matrix):
         return None
     top = matrix.abs().amax(dim=1, keepdim=True)
     return torch.where(top > 0, top, 1.0)
 
 
 def _is_exact_in_half(features: sparse.csr_matrix) -> bool:
-    """Whether bfloat16 holds each row exactly, but for a scale."""
+    """Whether bfloat16 represents each row exactly, up to a scale."""
     values = torch.from_numpy(features.data)
     top = np.asarray(abs(features).max(axis=1).todense()).ravel()
     top[top == 0] = 1
     scale = torch.from_numpy(np.repeat(top, np.diff(features.indptr)))
-    return _holds_exactly(values) or _holds_exactly(values / scale)
+    return _is_exact(values) or _is_exact(values / scale)
 
 
-def _holds_exactly(values: Tensor) -> bool:
+def _is_exact(values: Tensor) -> bool:
     return bool((values.to(torch.bfloat16).to(values.dtype) == values).all())

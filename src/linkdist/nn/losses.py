@@ -1,8 +1,8 @@
-"""The paper's loss terms as pure functions.
+"""The terms of the paper's loss as pure functions.
 
-For a batch of directed edges (i, j), and one random node k for each, the network gives own-label
+For a batch of directed edges (i, j), and one random node k for each, the network returns own-label
 logits z and neighbour-label logits s. All arrays have a leading replica axis R, then an axis S for
-the sides i, j and, in contrastive training, k; every term is one number a replica::
+the sides i, j and, in contrastive training, k; every term is one number for each replica::
 
     z, s          (R, S, B, C)   logits
     y             (R, S, B)      labels, -1 where unknown
@@ -21,25 +21,29 @@ and CoLinkDist adds, for a k that is not likely to be linked to i or j,
     - α/2 [ MSE(p(z_i), p(s_k)) + MSE(p(z_j), p(s_k))
           + MSE(p(z_k), p(s_i)) + MSE(p(z_k), p(s_j)) ]                      contrast
 
-So a side's label y_b teaches its own head z_b and every other side's neighbour head s_a, each with
-a factor of its own: the factors are two small tables, and all cross-entropies one gather.
+So the label y_b of a side supervises its own head z_b and the neighbour heads s_a of the other
+sides, each with its own factor: the factors are two small tables, and all cross-entropies are one
+gather.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from linkdist.kernels import LossKernel, link_loss_kernel
+
 
 class Coefficients(NamedTuple):
-    """What the loss takes from a view, one row a replica.
+    """The coefficients of the loss, one row for each replica.
 
     Attributes
     ----------
     alpha, beta1, beta2 : (R,) tensor
-        α weighs distillation, β1 and β2 the pushes away from labels.
+        α weights distillation; β1 and β2 weight the contrastive terms of the labels.
     weights : (R, C) tensor
         w, the class weights.
     """
@@ -69,7 +73,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
     logits : (R, B, C) tensor
         z or s.
     labels : (R, B) tensor of int
-        Rows with -1 do not count; where no row counts the result is 0.
+        Rows with -1 are ignored; without any label the result is 0.
     weights : (R, C) tensor, optional
         w; by default all 1.
 
@@ -105,12 +109,12 @@ def soft_cross_entropy(logits: Tensor, p: Tensor) -> Tensor:
 
 
 def supervision(log_z: Tensor, log_s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
-    """All cross-entropies of the loss, each with its factor.
+    """The sum of all cross-entropies of the loss, each with its factor.
 
     Parameters
     ----------
     log_z, log_s : (R, S, B, C) tensors
-        Log-probabilities of i, j and, where S is 3, of k.
+        Log-probabilities of i, j and, if S is 3, of k.
     y : (R, S, B) tensor
         Their labels.
     by : Coefficients
@@ -126,16 +130,16 @@ def supervision(log_z: Tensor, log_s: Tensor, y: Tensor, by: Coefficients) -> Te
     target = y.clamp(min=0)
     share = row_shares(y, target, by.weights)  # (R, S, B)
     own = log_z.gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (R, S, B)
-    # said[:, a, b]: what side a says of its neighbour's label, read at side b's label.
+    # beside[:, a, b]: log p(s_a) at the label of side b.
     index = target.view(R, 1, S, B, 1).expand(R, S, S, B, 1)
-    said = log_s.unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
-    of_own, of_said = factors(by, S)
-    terms = (of_own * (share * own).sum(-1)).sum(-1)
-    return -terms - (of_said * (share.unsqueeze(1) * said).sum(-1)).sum((1, 2))
+    beside = log_s.unsqueeze(2).expand(-1, -1, S, -1, -1).gather(-1, index).squeeze(-1)
+    own_factors, beside_factors = factors(by, S)
+    terms = (own_factors * (share * own).sum(-1)).sum(-1)
+    return -terms - (beside_factors * (share.unsqueeze(1) * beside).sum(-1)).sum((1, 2))
 
 
 def row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
-    """Each row's share in its side's weighted mean; k's rows weigh alike."""
+    """The share of each row in the weighted mean of its side; the rows of k have equal weights."""
     weight = weights.gather(1, target[:, :2].flatten(1)).view(y[:, :2].shape)
     if y.shape[1] == 3:
         weight = torch.cat([weight, torch.ones_like(weight[:, :1])], dim=1)
@@ -145,20 +149,20 @@ def row_shares(y: Tensor, target: Tensor, weights: Tensor) -> Tensor:
 
 
 def factors(by: Coefficients, S: int) -> tuple[Tensor, Tensor]:
-    """Factors of the own head's terms (S,) and of the neighbour head's (R, S, S)."""
+    """Factors of the terms of the own head (R, S) and of the neighbour head (R, S, S)."""
     zero, one = torch.zeros_like(by.beta1), torch.ones_like(by.beta1)
     rows = [
         [zero, one, -by.beta2],
         [one, zero, -by.beta2],
         [-by.beta1, -by.beta1, zero],
     ]
-    said = torch.stack([torch.stack(row[:S], dim=-1) for row in rows[:S]], dim=1)
+    beside = torch.stack([torch.stack(row[:S], dim=-1) for row in rows[:S]], dim=1)
     own = torch.stack([one, one, 2 * one][:S], dim=-1)
-    return own, said
+    return own, beside
 
 
 def distillation(z: Tensor, s: Tensor) -> Tensor:
-    """MSE(z_i, s_j) + MSE(z_j, s_i), on logits; each side teaches the other.
+    """MSE(z_i, s_j) + MSE(z_j, s_i), on logits; each side is the other's target.
 
     Examples
     --------
@@ -185,7 +189,7 @@ def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     Parameters
     ----------
     z, s : (R, S, B, C) tensors
-        Logits of i, j and, where S is 3, of k.
+        Logits of i, j and, if S is 3, of k.
     y : (R, S, B) tensor
         Their labels.
     by : Coefficients
@@ -194,7 +198,7 @@ def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     Returns
     -------
     (R,) tensor
-        One loss a replica.
+        One loss for each replica.
 
     Examples
     --------
@@ -207,3 +211,58 @@ def link_loss(z: Tensor, s: Tensor, y: Tensor, by: Coefficients) -> Tensor:
     if z.shape[1] == 3:
         loss = loss - by.alpha / 2 * contrast(log_z.exp(), log_s.exp())
     return loss
+
+
+class LinkLoss:
+    """`link_loss` by the fastest implementation for its device.
+
+    Parameters
+    ----------
+    by : Coefficients
+        α, β1, β2, w, on the device of the logits.
+    sides : {2, 3}
+        2 for LinkDist, 3 for CoLinkDist.
+
+    Examples
+    --------
+    >>> loss = LinkLoss(Coefficients(*torch.ones(3, 1), torch.ones(1, 2)), sides=2)
+    >>> z, y = torch.zeros(1, 2, 1, 2), torch.tensor([[[0], [-1]]])
+    >>> loss(z, z, y)
+    tensor([1.3863])
+    """
+
+    def __init__(self, by: Coefficients, sides: int) -> None:
+        self.by = by
+        self.factors = tuple(part.contiguous() for part in factors(by, sides))
+        self.kernel = link_loss_kernel(by.alpha.device)
+
+    def __call__(self, z: Tensor, s: Tensor, y: Tensor) -> Tensor:
+        """The loss (R,) of logits z and s (R, S, B, C) and labels y (R, S, B)."""
+        if self.kernel is None:
+            return link_loss(z, s, y, self.by)
+        share = row_shares(y, y.clamp(min=0), self.by.weights)
+        rest = (y.contiguous(), share.contiguous(), *self.factors, self.by.alpha)
+        loss: Tensor = _WithGradient.apply(z, s, rest, self.kernel)  # type: ignore[no-untyped-call]
+        return loss
+
+
+class _WithGradient(torch.autograd.Function):
+    """A kernel that computes the loss and its gradient in the forward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        z: Tensor,
+        s: Tensor,
+        rest: Sequence[Tensor],
+        kernel: LossKernel,
+    ) -> Tensor:
+        loss, *gradient = kernel((z.contiguous(), s.contiguous(), *rest))
+        ctx.save_for_backward(*gradient)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        dz, ds = ctx.saved_tensors
+        grad = grad.view(-1, 1, 1, 1)
+        return dz * grad, ds * grad, None, None

@@ -1,6 +1,6 @@
-"""The forked MLP, R replicas side by side.
+"""The forked MLP, for R replicas.
 
-A block is BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear. The forked MLP M: x → (z, s) is
+A block is BatchNorm, LayerNorm, LeakyReLU, Dropout, Linear. The forked MLP M: x → (z, s) is
 
     h = block(Linear(x))        (R, S, B, hidden)
     z = own(h)                  (R, S, B, C)   the node's own label
@@ -10,9 +10,8 @@ with a block for each head. Every parameter has a leading replica axis R, so ten
 pass. The axis S holds the sides of a batch of links (i, j and, in contrastive training, k):
 BatchNorm takes its statistics over the B rows of one side of one replica.
 
-Randomness comes from outside: a training pass is handed its dropout bits, one an element, packed
-eight to a byte, and the pace at which running statistics move. Without them the pass is an
-evaluation.
+The caller provides the randomness: a training pass receives the Dropout bits, one per element and
+eight to a byte, and the momentum of the running statistics. Without them, the network evaluates.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from linkdist.kernels import blocks
+from linkdist.kernels import evaluate_block, train_block
 from linkdist.kernels.reference import Affine, Running
 from linkdist.nn.inputs import HalfProduct, Inputs
 
@@ -34,40 +33,41 @@ MOMENTUM = 0.1
 
 
 class Noise(NamedTuple):
-    """What makes a pass a training pass.
+    """The random part of a training pass.
 
     Attributes
     ----------
     bits : sequence of (R, S, B, ⌈hidden / 8⌉) uint8 tensors
-        Which elements each block's Dropout keeps, in the order of the blocks.
-    pace : (R, 1, 1) tensor
-        How far BatchNorm's running statistics move; 0 holds a replica still.
-    kept : (R, d, 1) tensor, optional
-        Factors of the features: 0 hides one from the whole batch, the others make up for it.
+        The elements that each block's Dropout keeps, in the order of the blocks.
+    momentum : (R, 1, 1) tensor
+        How far BatchNorm's running statistics move; 0 leaves those of a replica unchanged.
+    mask : (R, d, 1) tensor, optional
+        Factors of the features: 0 hides a feature from the whole batch; the other factors are
+        larger than 1 to compensate.
     """
 
     bits: Sequence[Tensor]
-    pace: Tensor
-    kept: Tensor | None = None
+    momentum: Tensor
+    mask: Tensor | None = None
 
 
-HIDE_FROM = 256
-"""How many features there must be for some to be hidden: one of few says too much."""
+MASK_FROM = 256
+"""Number of features from which some are masked: each of a few features matters too much."""
 
 
-def hiding_words(d: int, hide: float) -> int:
-    """How many words of 64 random bits say which of d features are hidden; none where d is small.
+def mask_words(d: int, share: float) -> int:
+    """Number of 64-bit words that `feature_mask` needs; 0 where d is too small for a mask.
 
     Examples
     --------
-    >>> hiding_words(500, 0.5), hiding_words(500, 0.0), hiding_words(64, 0.5)
+    >>> mask_words(500, 0.5), mask_words(500, 0.0), mask_words(64, 0.5)
     (63, 0, 0)
     """
-    return -(-d // 8) if hide and d >= HIDE_FROM else 0
+    return -(-d // 8) if share and d >= MASK_FROM else 0
 
 
-def kept_features(words: Tensor, d: int, hide: float) -> Tensor:
-    """Hide a share of the features: `Noise.kept` from random bits, a byte a feature.
+def feature_mask(words: Tensor, d: int, share: float) -> Tensor:
+    """Mask a share of the features: `Noise.mask` from random bits, one byte per feature.
 
     Parameters
     ----------
@@ -75,42 +75,42 @@ def kept_features(words: Tensor, d: int, hide: float) -> Tensor:
         Random bits.
     d : int
         Number of features.
-    hide : float
-        The share, to a 256th.
+    share : float
+        The share, rounded to a multiple of 1/256.
 
     Examples
     --------
-    >>> kept_features(torch.tensor([[0x_40_FF_BF_C0]]), 4, hide=0.75).flatten()
+    >>> feature_mask(torch.tensor([[0x_40_FF_BF_C0]]), 4, share=0.75).flatten()
     tensor([4., 0., 4., 0.])
     """
-    below = round(256 * hide)
+    below = round(256 * share)
     kept = words.view(torch.uint8)[:, :d] >= below
     return kept.unsqueeze(-1) * (256 / (256 - below))
 
 
 class First(nn.Module):
-    """X W, a matrix (d, hidden) a replica, drawn as PyTorch draws its own.
+    """X W with W (R, d, hidden), initialised as in PyTorch.
 
-    There is no bias, here and wherever a block comes next: BatchNorm would take it out again, and
-    Adam, which knows no small gradients, would walk it at random on rounding errors.
+    There is no bias here, nor in any layer before a block: BatchNorm would remove it, and Adam,
+    which normalises gradients, would move it at random because of rounding errors.
     """
 
     def __init__(self, d: int, hidden: int, random: Sequence[torch.Generator]) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(len(random), d, hidden))
-        _draw(self, 1 / math.sqrt(d), random)
+        _initialise(self, 1 / math.sqrt(d), random)
 
     def forward(
-        self, inputs: Inputs, rows: Tensor | None = None, kept: Tensor | None = None
+        self, inputs: Inputs, rows: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """X[rows] W (R, S, B, hidden) for rows (R, S, B); of all nodes (R, 1, n, hidden)."""
+        """X[rows] W (R, S, B, hidden) for rows (R, S, B); for all nodes (R, 1, n, hidden)."""
         flat = None if rows is None else rows.flatten(1)
-        x = inputs.project(self.weight if kept is None else self.weight * kept, flat)
+        x = inputs.project(self.weight if mask is None else self.weight * mask, flat)
         return x.unsqueeze(1) if rows is None else x.view(*rows.shape, -1)
 
 
 class Linear(nn.Module):
-    """x Wᵀ + b with W (R, fan_out, fan_in), drawn as PyTorch draws its own."""
+    """x Wᵀ + b with W (R, fan_out, fan_in), initialised as in PyTorch."""
 
     def __init__(
         self, fan_in: int, fan_out: int, random: Sequence[torch.Generator], bias: bool
@@ -119,7 +119,7 @@ class Linear(nn.Module):
         R = len(random)
         self.weight = nn.Parameter(torch.empty(R, fan_out, fan_in))
         self.bias = nn.Parameter(torch.empty(R, 1, fan_out)) if bias else None
-        _draw(self, 1 / math.sqrt(fan_in), random)
+        _initialise(self, 1 / math.sqrt(fan_in), random)
 
     def forward(self, x: Tensor) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
@@ -127,7 +127,7 @@ class Linear(nn.Module):
         if x.dtype == self.weight.dtype:
             y: Tensor = _Product.apply(flat, self.weight)  # type: ignore[no-untyped-call]
         else:
-            # Logits, which have a bias, are float32; what goes on to a block is not.
+            # Logits, which have a bias, are float32; the input of a block is not.
             out = flat.dtype if self.bias is None else self.weight.dtype
             y = HalfProduct.apply(flat, self.weight.transpose(1, 2), out)  # type: ignore[no-untyped-call]
         y = y if self.bias is None else y.add_(self.bias)
@@ -135,7 +135,7 @@ class Linear(nn.Module):
 
 
 class _Product(torch.autograd.Function):
-    """x Wᵀ with W's gradient as gᵀ x: autograd's own, (xᵀ g)ᵀ, takes four times as long here."""
+    """x Wᵀ with the gradient gᵀ x of W: autograd's (xᵀ g)ᵀ takes four times as long here."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
@@ -149,14 +149,14 @@ class _Product(torch.autograd.Function):
 
 
 @torch.no_grad()
-def _draw(layer: nn.Module, bound: float, random: Sequence[torch.Generator]) -> None:
+def _initialise(layer: nn.Module, bound: float, random: Sequence[torch.Generator]) -> None:
     for part in layer.parameters():
         for row, generator in zip(part, random, strict=True):
             row.uniform_(-bound, bound, generator=generator)
 
 
 class Block(nn.Module):
-    """BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5, Linear."""
+    """BatchNorm, LayerNorm, LeakyReLU, Dropout, Linear."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -181,28 +181,30 @@ class Block(nn.Module):
         self.register_buffer("running_var", torch.ones(shape[0], 1, fan_in))
         self.linear = Linear(fan_in, fan_out, random, bias)
 
-    def forward(self, x: Tensor, bits: Tensor | None = None, pace: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, bits: Tensor | None = None, momentum: Tensor | None = None
+    ) -> Tensor:
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
         affine = Affine(self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
-        if bits is None or pace is None:
-            y = blocks.evaluate(x, affine, self.running_mean, self.running_var)
+        if bits is None or momentum is None:
+            y = evaluate_block(x, affine, self.running_mean, self.running_var)
         else:
-            running = Running(self.running_mean, self.running_var, pace)
-            y = blocks.train(x, affine, bits, running)
+            running = Running(self.running_mean, self.running_var, momentum)
+            y = train_block(x, affine, bits, running)
             y = y if self.rescale == 1 else y * self.rescale
         out: Tensor = self.linear(y)
         return out
 
 
 class ForkedMLP(nn.Module):
-    """M: x → (z, s), R replicas side by side.
+    """M: x → (z, s), for R replicas.
 
     Parameters
     ----------
     d, C : int
         Numbers of features and classes.
     seeds : sequence of int
-        One a replica; a replica's weights depend on its own seed alone.
+        One for each replica; a replica's weights depend on its own seed alone.
     hidden : int, optional
         Width of the hidden layers.
     dropout : float, optional
@@ -239,15 +241,16 @@ class ForkedMLP(nn.Module):
     def forward(
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Logits z and s of the nodes that `rows` (R, S, B) names, or of all nodes."""
-        bits, pace, kept = noise if noise is not None else ((None,) * self.blocks, None, None)
-        x = self.first(inputs, rows, kept)  # (R, S, B, hidden)
-        h = self.trunk(x, bits[0], pace)  # (R, S, B, hidden)
-        return self.own(h, bits[1], pace), self.neighbour(h, bits[2], pace)  # (R, S, B, C)
+        """Logits z and s of the nodes `rows` (R, S, B), or of all nodes."""
+        bits, momentum, mask = noise if noise is not None else ((None,) * self.blocks, None, None)
+        x = self.first(inputs, rows, mask)  # (R, S, B, hidden)
+        h = self.trunk(x, bits[0], momentum)  # (R, S, B, hidden)
+        z = self.own(h, bits[1], momentum)  # (R, S, B, C)
+        return z, self.neighbour(h, bits[2], momentum)  # (R, S, B, C)
 
 
 def kept_of_256(dropout: float) -> int:
-    """How many of 256 hidden units Dropout keeps on average, at least one.
+    """The average number of 256 hidden units that Dropout keeps, at least one.
 
     Examples
     --------
@@ -258,5 +261,5 @@ def kept_of_256(dropout: float) -> int:
 
 
 def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:
-    """One random stream a replica."""
+    """One random stream for each replica."""
     return [torch.Generator(device or "cpu").manual_seed(seed) for seed in seeds]

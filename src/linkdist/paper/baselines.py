@@ -21,10 +21,10 @@ from linkdist.data.graph import IntArray
 from linkdist.data.splits import View
 from linkdist.errors import GraphError
 from linkdist.nn.aggregation import Neighbours
-from linkdist.nn.draws import Draws
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import cross_entropy
 from linkdist.nn.network import HIDDEN, Block, First, Noise, generators
+from linkdist.nn.sampling import RandomStreams
 from linkdist.training.loop import AfterEpoch, Loop, padded
 
 EPOCHS = 200
@@ -55,9 +55,9 @@ class MLP(nn.Module):
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
         """Return the logits (R, S, B, C) of the nodes `rows` (R, S, B), by default of all nodes."""
-        bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
-        x = self.second(self.first(inputs, rows), bits[0], pace)
-        z: Tensor = self.third(x, bits[1], pace)
+        bits, momentum, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
+        x = self.second(self.first(inputs, rows), bits[0], momentum)
+        z: Tensor = self.third(x, bits[1], momentum)
         return z
 
 
@@ -81,10 +81,10 @@ class GCN(MLP):
         noise: Noise | None = None,
     ) -> Tensor:
         """Return the logits (R, n, C) of a graph with the feature rows `rows` (R, n)."""
-        bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
+        bits, momentum, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = neighbours.smooth(inputs.project(self.first.weight, rows))
-        x = self.second(neighbours.smooth(x).unsqueeze(1), bits[0], pace).squeeze(1)
-        z: Tensor = self.third(neighbours.smooth(x).unsqueeze(1), bits[1], pace)
+        x = self.second(neighbours.smooth(x).unsqueeze(1), bits[0], momentum).squeeze(1)
+        z: Tensor = self.third(neighbours.smooth(x).unsqueeze(1), bits[1], momentum)
         return z.squeeze(1)
 
 
@@ -122,11 +122,11 @@ def train_on_nodes(
     """Train an MLP on batches of the nodes of each replica."""
     at = padded(nodes, network.first.weight.device)  # (R, items)
 
-    def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+    def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
         batch = at.gather(1, index)  # (R, B)
         rows = batch.unsqueeze(1)  # (R, 1, B)
-        bits, _ = draws.take(rows.shape, network.hidden, network.blocks)
-        return node_loss(network(inputs, rows, Noise(bits, pace)).squeeze(1), batch)
+        bits, _ = streams.draw(rows.shape, network.hidden, network.blocks)
+        return node_loss(network(inputs, rows, Noise(bits, momentum)).squeeze(1), batch)
 
     Loop(network, loss, [len(part) for part in nodes], seeds).run(epochs, after_epoch)
 
@@ -169,9 +169,9 @@ def train_gcn(
     """Train a GCN on the labels of its views, each view in one batch."""
     R = len(seeds)
 
-    def loss(_: Tensor, draws: Draws, pace: Tensor) -> Tensor:
-        bits, _ = draws.take((R, 1, seen.n), network.hidden, network.blocks)
-        z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, pace))
+    def loss(_: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
+        bits, _ = streams.draw((R, 1, seen.n), network.hidden, network.blocks)
+        z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, momentum))
         return cross_entropy(z, seen.labels)
 
     Loop(network, loss, [1] * R, seeds, batch=1).run(epochs, after_epoch)

@@ -240,7 +240,7 @@ def _validation_metrics(
 ) -> ValidationMetrics | None:
     """Evaluate the validation nodes of the splits or, for SelfLinkDist, of the estimates."""
     history = result.history
-    predicted = result.judged.get("new row") or result.judged.get("validation")
+    predicted = result.predictions.get("new row") or result.predictions.get("validation")
     if predicted is None:
         if not (history.chooses and len(splits[0].validation)):
             return None

@@ -1,8 +1,9 @@
-"""A training that was killed goes on from its last epoch.
+"""Checkpoints: a training that was killed resumes after its last complete epoch.
 
-After every epoch all tensors that the next one depends on are written to one file, whole or not at
-all. The random streams begin anew with every epoch (see `nn.draws`), so that the tensors and the
-number of epochs done are enough: what goes on ends with the same weights as what was never killed.
+After an epoch, all tensors that the next one depends on are written to one file, completely or not
+at all. The random streams restart with every epoch (see `nn.sampling`), so the tensors and the
+number of completed epochs are sufficient: a resumed training ends with the same weights as one that
+was never interrupted.
 """
 
 from __future__ import annotations
@@ -20,47 +21,49 @@ import pyarrow as pa
 import pyarrow.fs
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from linkdist._files import replace_bytes, sweep_aside, unwritable
 from linkdist.errors import OptionError
+from linkdist.progress import Progress
+from linkdist.training.history import History
 
 HEADER = 1 << 24
-"""Bytes that a file's account of itself has at most."""
+"""Maximum size of a file's header in bytes."""
 FORMAT = "3"
-"""Of the file: one of another is passed over, and training begins anew."""
-
+"""Version of the file format: a file of another version is ignored, and training restarts."""
 
 State: TypeAlias = "tuple[int, dict[str, Tensor]]"
+"""The number of completed epochs, and the tensors by name."""
 
 
 class Keeper(Protocol):
-    """Keeps the state of a training, and gives it back."""
+    """Stores the state of a training."""
 
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep the state after some epochs."""
+        """Store the state after some epochs."""
 
     def exists(self) -> bool:
-        """Whether this training left a state."""
+        """Whether this training stored a state."""
 
     def load(self) -> State | None:
-        """Epochs done and state, where this training left one."""
+        """The completed epochs and the state, if this training stored one."""
 
     def remove(self) -> None:
-        """Forget the state."""
+        """Remove the state."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training's state is kept.
+    """The state of a training in a local file.
 
     Attributes
     ----------
     path : Path
-        The file; its folder must be there.
+        The file; its folder must exist.
     training : str
-        What is trained, as a digest of data and options: a file of another training is passed
-        over.
+        A digest of data and options: the file of another training is ignored.
 
     Examples
     --------
@@ -76,11 +79,11 @@ class Checkpoint:
     training: str
 
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep the state after some epochs."""
+        """Store the state after some epochs."""
         replace_bytes(self.path, _packed(self.training, epochs, tensors))
 
     def exists(self) -> bool:
-        """Whether this training left a state; reads the header of the file only."""
+        """Whether this training stored a state; reads only the header of the file."""
         try:
             with safetensors.safe_open(self.path, "pt") as file:
                 return self._is_own(file.metadata())
@@ -92,7 +95,7 @@ class Checkpoint:
         return (about.get("training"), about.get("format")) == (self.training, FORMAT)
 
     def load(self) -> State | None:
-        """Epochs done and state, where this training left one."""
+        """The completed epochs and the state, if this training stored one."""
         try:
             with safetensors.safe_open(self.path, "pt") as file:
                 about = file.metadata()
@@ -103,14 +106,14 @@ class Checkpoint:
             return None
 
     def remove(self) -> None:
-        """Forget the state, once the training is through."""
+        """Remove the state when the training is complete."""
         with suppress(OSError):
             self.path.unlink()
         sweep_aside(self.path)
 
 
 def checkpoint_beside(out: Path, training: str) -> Checkpoint:
-    """Where the state of a training is kept that will leave a model directory.
+    """The checkpoint of a training that will write a model directory.
 
     Examples
     --------
@@ -122,7 +125,7 @@ def checkpoint_beside(out: Path, training: str) -> Checkpoint:
     target = out.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=target.parent):  # else it is found out after an epoch
+        with TemporaryFile(dir=target.parent):  # otherwise the error would come after an epoch
             pass
     except OSError as error:
         raise unwritable(target, error) from error
@@ -131,14 +134,14 @@ def checkpoint_beside(out: Path, training: str) -> Checkpoint:
 
 @dataclass(frozen=True)
 class SharedCheckpoint:
-    """The same in any place that PyArrow's filesystems reach, for workers on several machines.
+    """The state of a training on any filesystem of PyArrow, for workers on several machines.
 
     Attributes
     ----------
     place : str
-        A path that all workers see, or an address such as s3://bucket/training.
+        A path that all workers can access, or an address such as s3://bucket/training.
     training : str
-        What is trained, as a digest of data and options.
+        A digest of data and options: the file of another training is ignored.
 
     Examples
     --------
@@ -154,29 +157,29 @@ class SharedCheckpoint:
     training: str
 
     def check(self) -> None:
-        """Refuse a place where nothing can be kept, before a training has taken its time."""
+        """Raise an error if nothing can be stored at this place."""
         files, path = self._files()
         try:
             there = files.get_file_info(path).type
             if there == pa.fs.FileType.Directory:
                 raise self._problem("it is a folder")
             if there == pa.fs.FileType.File and self._about() is None:
-                raise self._problem("it is a file of something else")
+                raise self._problem("it is a file that is not a checkpoint")
             with files.open_output_stream(f"{path}.aside") as stream:
-                stream.write(b"a trial")
+                stream.write(b"test")
             files.delete_file(f"{path}.aside")
         except OSError as error:
             raise self._problem(error) from error
 
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep the state after some epochs."""
+        """Store the state after some epochs."""
         files, path = self._files()
         with files.open_output_stream(f"{path}.aside") as stream:
             stream.write(_packed(self.training, epochs, tensors))
         files.move(f"{path}.aside", path)
 
     def load(self) -> State | None:
-        """Epochs done and state, where this training left one."""
+        """The completed epochs and the state, if this training stored one."""
         files, path = self._files()
         about = self._own()
         if about is None:
@@ -189,7 +192,7 @@ class SharedCheckpoint:
             return None
 
     def exists(self) -> bool:
-        """Whether this training left a state; reads the header of the file only."""
+        """Whether this training stored a state; reads only the header of the file."""
         return self._own() is not None
 
     def _own(self) -> Mapping[str, str] | None:
@@ -198,7 +201,7 @@ class SharedCheckpoint:
         return about if same and about is not None and about["format"] == FORMAT else None
 
     def _about(self) -> Mapping[str, str] | None:
-        """What a file there says of itself, where it is the state of a training."""
+        """The metadata of the file, if it is the state of a training."""
         files, path = self._files()
         try:
             with files.open_input_file(path) as stream:
@@ -210,7 +213,7 @@ class SharedCheckpoint:
         return about if known else None
 
     def remove(self) -> None:
-        """Forget the state, once the training is through."""
+        """Remove the state when the training is complete."""
         files, path = self._files()
         for name in (path, f"{path}.aside"):
             with suppress(OSError):
@@ -226,10 +229,10 @@ class SharedCheckpoint:
         return files, path
 
     def _problem(self, found: Exception | str) -> OptionError:
-        place = re.sub("//[^/@]*@", "//", self.place)  # a key and its secret may stand there
+        place = re.sub("//[^/@]*@", "//", self.place)  # it may contain a key and its secret
         return OptionError(
-            f"checkpoints cannot be kept at {place}: {found}. Name a new file in a folder that all "
-            "workers see, or an address such as s3://bucket/training."
+            f"checkpoints cannot be stored at {place}: {found}. Give a new file in a folder that "
+            "all workers can access, or an address such as s3://bucket/training."
         )
 
 
@@ -238,3 +241,42 @@ def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> bytes:
     about = {"epochs": str(epochs), "training": training, "format": FORMAT}
     packed: bytes = safetensors.torch.save(whole, about)
     return packed
+
+
+class TrainingRun:
+    """The progress of a training: its callback and its checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : Keeper, optional
+        Where the state is stored, and from where the training resumes.
+    progress : callable, optional
+        Called with the number of completed epochs and the total number of epochs.
+
+    Attributes
+    ----------
+    done : int
+        Number of epochs that were completed before this run.
+    """
+
+    def __init__(self, checkpoint: Keeper | None = None, progress: Progress | None = None) -> None:
+        self.checkpoint, self.progress = checkpoint, progress
+        found = checkpoint.load() if checkpoint is not None else None
+        self.done, self.tensors = found if found is not None else (0, {})
+
+    @torch.no_grad()
+    def resume(self, live: Mapping[str, Tensor], history: History) -> None:
+        """Copy the state of the checkpoint, if there is one, into live tensors and a history."""
+        if not self.tensors:
+            return
+        for name, tensor in live.items():
+            tensor.copy_(self.tensors[name])
+        history.load(self.tensors)
+        self.tensors = {}
+
+    def after(self, done: int, total: int, tensors: Mapping[str, Tensor] | None) -> None:
+        """Report completed epochs, and store the state if it is given."""
+        if self.checkpoint is not None and tensors is not None:
+            self.checkpoint.save(done, tensors)
+        if self.progress is not None:
+            self.progress(done, total)

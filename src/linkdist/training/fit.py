@@ -20,14 +20,14 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.progress import Progress
-from linkdist.training.checkpoint import Keeper
+from linkdist.training.checkpoint import Keeper, TrainingRun
 from linkdist.training.history import History
 from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import BATCH, epochs_for, find_device, loop_on_links
+from linkdist.training.link_task import LinkTask, LinkTraining, epochs_for, loop_on_links
+from linkdist.training.loop import BATCH, find_device
+from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import Estimates
-from linkdist.training.panel.faculty import Judgement
-from linkdist.training.panel.fitting import Asked, fit_panel
-from linkdist.training.stages import Course, Ground, Kept, Plain
+from linkdist.training.panel.fitting import PanelOptions, fit_panel
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
@@ -51,8 +51,8 @@ class Fit:
         Precision of the first layer.
     estimates : Estimates, optional
         Estimated accuracy with intervals, for SelfLinkDist.
-    judged : mapping, optional
-        Predictions of validation nodes, for SelfLinkDist; see `Panel.judged`.
+    predictions : mapping, optional
+        Predictions of held-out nodes, for SelfLinkDist; see `Panel.predictions`.
     inputs, neighbours : optional
         The features and links of the graph on the device of the model, for its evaluation.
     """
@@ -63,7 +63,7 @@ class Fit:
     seconds: float
     precision: str
     estimates: Estimates | None = None
-    judged: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
+    predictions: Mapping[str, Mapping[str, Predictions]] = field(default_factory=dict)
     inputs: Inputs | None = field(default=None, repr=False)
     neighbours: Neighbours | None = field(default=None, repr=False)
 
@@ -161,47 +161,49 @@ def fit(
     _check(method, seeds, each, epochs, hyper)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget differs between runs, so these cannot be resumed.
-    course = Course(None if budget is not None else checkpoint, progress)
+    run = TrainingRun(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
         options = (epochs, tuple(teachers), judge, baselines, budget, held_out, hyper)
-        asked = Asked(setting, tuple(seeds), *options)
-        panel, estimates = fit_panel(graph, each, inputs, course, asked)
+        panel_options = PanelOptions(setting, tuple(seeds), *options)
+        panel, estimates = fit_panel(graph, each, inputs, run, panel_options)
         took = time.perf_counter() - started
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
-        neighbours = None if panel.faculty is None else panel.faculty.lesson.neighbours
-        return Fit(*trained, estimates, panel.judged, inputs, neighbours)
-    ground = Ground(graph, each, setting, seeds, inputs)
+        neighbours = None if panel.ensemble is None else panel.ensemble.context.neighbours
+        return Fit(*trained, estimates, panel.predictions, inputs, neighbours)
+    task = LinkTask(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
-    stage = _train(ground, method, total, course, hyper)
-    stage.finish()
-    model = Model(stage.network, stage.alpha, graph.classes)
+    training = _train(task, method, total, run, hyper)
+    training.restore_best()
+    model = Model(training.network, training.alpha, graph.classes)
     took = time.perf_counter() - started
-    trained = (model, stage.history, total, took, inputs.precision)
-    return Fit(*trained, inputs=inputs, neighbours=ground.everyone)
+    trained = (model, training.history, total, took, inputs.precision)
+    return Fit(*trained, inputs=inputs, neighbours=task.neighbours)
 
 
-def _train(ground: Ground, method: str, total: int, course: Course, hyper: Hyperparameters) -> Kept:
+def _train(
+    task: LinkTask, method: str, total: int, run: TrainingRun, hyper: Hyperparameters
+) -> LinkTraining:
     """Train one of the paper's methods, with an evaluation after every epoch."""
-    network = hyper.network(ground.graph.d, ground.graph.C, ground.seeds, ground.device)
+    network = hyper.network(task.graph.d, task.graph.C, task.seeds, task.device)
     loop = loop_on_links(
         network,
-        ground.inputs,
-        ground.views,
-        ground.seeds,
-        ground.by,
+        task.inputs,
+        task.views,
+        task.seeds,
+        task.by,
         method,
         hyper.batch,
         hyper.rate(method),
         epochs=total if hyper.decays(method) else None,
     )
-    stage = Plain(ground, network, loop.adam)
-    course.resume(stage)
+    training = LinkTraining(task, network, loop.adam)
+    run.resume(training.state(), training.history)
 
     def after_epoch(epoch: int) -> None:
-        course.after(epoch + 1, total, {**stage.state(), **stage.history.state()})
+        run.after(epoch + 1, total, {**training.state(), **training.history.state()})
 
-    loop.run(total, after_epoch, start=course.done, look=stage.look)
-    return stage
+    loop.run(total, after_epoch, start=run.done, evaluate=training.evaluate)
+    return training
 
 
 def _check(

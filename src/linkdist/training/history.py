@@ -1,9 +1,9 @@
-"""Accuracies at each evaluation of the weights, and the evaluation that counts.
+"""Accuracies at each evaluation of the weights, and the weights of the best evaluation.
 
-A run's score is its test accuracy at the first evaluation of highest validation accuracy, and each
-mode of prediction has an evaluation of its own; or it is that of the weights that were kept, by
-whatever measure. Everything stays on the device until it is asked for, so that scoring never makes
-training wait.
+The score of a replica is its test accuracy at the first evaluation with the highest validation
+accuracy, separately for each mode of prediction; or at the evaluation that another measure marked
+as the best. All results stay on the device until they are read, so that training does not wait for
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split
@@ -23,14 +23,14 @@ PARTS = ("validation", "test")
 
 
 class Best(NamedTuple):
-    """What each replica scored, as shares of 1, and when.
+    """The best evaluation of each replica.
 
     Attributes
     ----------
     epochs : (R,) int array
-        The evaluation that counts, from 1.
+        The number of the evaluation, from 1.
     validation, test : (R,) float arrays
-        The accuracies there.
+        The accuracies, between 0 and 1.
     """
 
     epochs: IntArray
@@ -39,25 +39,24 @@ class Best(NamedTuple):
 
 
 class History:
-    """Validation and test accuracies of R replicas, an entry an epoch, for each mode.
+    """Validation and test accuracies of R replicas at each evaluation, for each mode.
 
     Parameters
     ----------
     graph : Graph
-        Whose labels are the truth.
+        The graph with the true labels.
     splits : sequence of Split
         One for each replica.
     device : torch.device
-        Where the logits will be.
+        The device of the logits.
     rule : {'first', 'marked'}, optional
-        Which evaluation counts: the first of highest validation accuracy, or the one that `mark`
-        named last.
+        Which evaluation is the best: the first with the highest validation accuracy, or the last
+        one that `mark` was called for.
 
     Attributes
     ----------
     nodes : (R, validation + test) tensor
-        The nodes that are scored, in this order; where splits differ in size, nodes that do not
-        count fill up the shorter ones.
+        The scored nodes, in this order; shorter splits are padded with nodes that are ignored.
 
     Examples
     --------
@@ -78,7 +77,7 @@ class History:
         rule: str = "first",
     ) -> None:
         self.rule = rule
-        parts = [_filled([getattr(split, part) for split in splits]) for part in PARTS]
+        parts = [_padded([getattr(split, part) for split in splits]) for part in PARTS]
         self.sizes = [nodes.shape[1] for nodes, _ in parts]
         nodes, counts = (np.concatenate(both, axis=1) for both in zip(*parts, strict=True))
         self.nodes = torch.from_numpy(nodes).to(device)
@@ -89,15 +88,15 @@ class History:
         self.marked = torch.zeros(len(splits), dtype=torch.int64, device=device)
 
     def record(self, mode: str, scores: Tensor) -> Tensor:
-        """Score an epoch's logits (R, n, C); (R,) booleans say whose epoch is the best so far."""
+        """Score logits (R, n, C); returns booleans (R,): which replicas improved."""
         return self._record(mode, scores.argmax(-1).gather(1, self.nodes))
 
     def record_nodes(self, mode: str, scores: Tensor) -> Tensor:
-        """The same for logits of the scored nodes alone, (R, validation + test, C)."""
+        """The same for the logits of the scored nodes only, (R, validation + test, C)."""
         return self._record(mode, scores.argmax(-1))
 
     def mark(self, better: Tensor) -> None:
-        """Let the latest evaluation count where `better` (R,) is true."""
+        """Mark the latest evaluation as the best of the replicas where `better` (R,) is true."""
         latest = max(map(len, self.records.values())) - 1
         self.marked = torch.where(better, latest, self.marked)
 
@@ -113,16 +112,16 @@ class History:
 
     @property
     def chooses(self) -> bool:
-        """Whether there are validation nodes, without which no epoch is better than another."""
+        """Whether there are validation nodes, which select the best evaluation."""
         return bool(self.sizes[0])
 
     def state(self) -> dict[str, Tensor]:
-        """What was recorded, by name."""
+        """All records as tensors by name."""
         curves = {f"history.{mode}": torch.stack(all_) for mode, all_ in self.records.items()}
         return {**curves, "marked": self.marked}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state` gave."""
+        """Restore the records that `state` returned."""
         if "marked" in state:
             self.marked = state["marked"].to(self.nodes.device)
         for name, curve in state.items():
@@ -133,12 +132,12 @@ class History:
             self.highest[mode] = curve[:, 0].amax(0)
 
     def curve(self, mode: str) -> npt.NDArray[np.float64]:
-        """Validation and test accuracies, (epochs, 2, R)."""
+        """Validation and test accuracies, (evaluations, 2, R)."""
         curve: npt.NDArray[np.float64] = torch.stack(self.records[mode]).cpu().numpy()
         return curve
 
     def best(self, mode: str) -> Best:
-        """Each replica's score and the epoch it was reached in."""
+        """The best evaluation of each replica."""
         curve = self.curve(mode)
         chosen = curve[:, 0].argmax(axis=0)  # (R,)
         if self.rule == "marked":
@@ -147,11 +146,45 @@ class History:
         return Best(chosen + 1, validation, test)
 
 
-def _filled(parts: Sequence[IntArray]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Nodes of each replica side by side, and which of them count."""
+def _padded(parts: Sequence[IntArray]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """The nodes of each replica in one array, and a mask of those that are not padding."""
     width = max((len(part) for part in parts), default=0)
     nodes = np.zeros((len(parts), width), dtype=np.int64)
     counts = np.zeros((len(parts), width), dtype=bool)
     for row, mask, part in zip(nodes, counts, parts, strict=True):
         row[: len(part)], mask[: len(part)] = part, True
     return nodes, counts
+
+
+class Snapshot:
+    """The weights and statistics of each replica's best evaluation.
+
+    Examples
+    --------
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> best = Snapshot(layer)
+    >>> with torch.no_grad():
+    ...     before = layer.weight.clone()
+    ...     _ = layer.weight.add_(1.0)
+    >>> best.restore()
+    >>> bool(layer.weight == before)
+    True
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self.live = list(network.state_dict().values())
+        self.kept = [tensor.clone() for tensor in self.live]
+
+    def keep(self, better: Tensor) -> None:
+        """Store the current weights of the replicas where `better` (R,) is true."""
+        for live, kept in zip(self.live, self.kept, strict=True):
+            torch.where(better.view(-1, *[1] * (live.ndim - 1)), live, kept, out=kept)
+
+    def restore(self) -> None:
+        """Copy the stored weights back into the network."""
+        for live, kept in zip(self.live, self.kept, strict=True):
+            live.copy_(kept)
+
+    def state(self) -> dict[str, Tensor]:
+        """The stored tensors by name."""
+        return {f"kept.{i}": tensor for i, tensor in enumerate(self.kept)}

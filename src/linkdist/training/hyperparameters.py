@@ -10,8 +10,8 @@ from typing import cast
 
 import torch
 
-from linkdist.nn.adam import RATE
 from linkdist.nn.network import DROPOUT, HIDDEN, ForkedMLP
+from linkdist.nn.optim import RATE
 from linkdist.training.loop import BATCH
 from linkdist.training.targets import RATE as STUDENT_RATE
 

@@ -1,12 +1,12 @@
-"""A network that learns targets: what teachers say of each node, learnt from features.
+"""Training on soft targets: a network learns the predictions of teachers from features.
 
-In each step it sees nodes i, each with a neighbour j drawn at random, and minimises
+Each step takes nodes i, each with a random neighbour j, and minimises
 
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
-for targets t that are probabilities, so that both of its heads, and both modes of prediction, come
-from the same targets. Where features are many, half of them, others in each step, are hidden: the
-network has to say the same from the rest.
+for targets t that are probabilities, so that both heads, and both modes of prediction, learn from
+the same targets. If there are many features, each step masks a random half of them: the network has
+to predict the same from the other half.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from torch import Tensor
 from linkdist.data.graph import UNKNOWN
 from linkdist.data.splits import View
 from linkdist.nn.aggregation import RandomNeighbours
-from linkdist.nn.draws import Draws
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import soft_cross_entropy
-from linkdist.nn.network import ForkedMLP, Noise, hiding_words, kept_features
+from linkdist.nn.network import ForkedMLP, Noise, feature_mask, mask_words
+from linkdist.nn.sampling import RandomStreams
 from linkdist.training.loop import BATCH, Loop, Loss, padded
 
-HIDE = 0.5
-"""The share of many features that a step hides."""
+MASKED = 0.5
+"""The share of the features that a step masks, if there are many features."""
 RATE = 0.003
-"""Adam's learning rate for a student, at first."""
+"""Adam's initial learning rate for a student."""
 
 
 def with_known(p: Tensor, views: Sequence[View]) -> Tensor:
-    """Probabilities (R, n, C), the labels that each view knows in their place.
+    """Replace probabilities (R, n, C) by the known labels of each view.
 
     Examples
     --------
@@ -60,10 +60,10 @@ def loop_on_targets(
     rate: float = RATE,
     decays: bool = True,
 ) -> Loop:
-    """The loop that trains a forked MLP on targets p (R, n, C) of the nodes of its views.
+    """The loop that trains a forked MLP on targets p (R, n, C) for the nodes of its views.
 
-    By default the learning rate falls to nothing over `epochs`, so that the last weights are good
-    ones even where no validation nodes choose among them.
+    By default the learning rate decays to 0 over `epochs`, so that the last weights are good even
+    without validation nodes that select an evaluation.
     """
     loss = loss_on_targets(network, inputs, views, p)
     lengths = [len(view.nodes) for view in views]
@@ -71,21 +71,20 @@ def loop_on_targets(
 
 
 def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
-    """The loss of a batch of nodes, as `Loop` wants it."""
-    device, words = inputs.device, hiding_words(inputs.d, HIDE)
+    """The loss of a batch of nodes, for `Loop`."""
+    device, words = inputs.device, mask_words(inputs.d, MASKED)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
     around = RandomNeighbours([view.edges for view in views], inputs.n, device)
     replica = torch.arange(len(views), device=device).view(-1, 1)
 
-    def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
+    def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
         R, B = index.shape
         shape, dropout = (R, 1, B), network.dropout
-        bits, numbers = draws.take(shape, network.hidden, network.blocks, B + words, dropout)
+        bits, numbers = streams.draw(shape, network.hidden, network.blocks, B + words, dropout)
         i = nodes.gather(1, index)  # (R, B)
         j = around.pick(i, numbers[:, :B])
-        kept = kept_features(numbers[:, B:], inputs.d, HIDE) if words else None
-        noise = Noise(bits, pace, kept)
-        z, s = network(inputs, i.unsqueeze(1), noise)  # (R, 1, B, C)
+        mask = feature_mask(numbers[:, B:], inputs.d, MASKED) if words else None
+        z, s = network(inputs, i.unsqueeze(1), Noise(bits, momentum, mask))  # (R, 1, B, C)
         own = soft_cross_entropy(z.squeeze(1), p[replica, i])
         return own + soft_cross_entropy(s.squeeze(1), p[replica, j])
 

@@ -1,12 +1,12 @@
-"""A model that follows its graph: new nodes and links arrive, old ones are rehearsed.
+"""Update a model with new nodes and links, beside a replay buffer of old ones.
 
-Training on links needs no more than links and the features at their ends. So a model can be brought
-up to date by further optimisation on what is new, beside a sample of what was there before, its
-`Memory`, without touching every node again. α, β and the class weights come from the counts of all
-that was ever seen. An update takes a fixed share of the steps that training anew on everything
-would take, averages the weights on its way, and ends with the average that does best on the nodes
-that a replica held out, which may be the state it began with. A network that taught itself goes on
-as CoLinkDist: its own word of new nodes, as targets, held it back.
+Training on links only needs links and the features at their ends. So a model can be updated by
+training on the new links together with a sample of the old ones, its `ReplayBuffer`, without
+reading every node again. α, β and the class weights come from the counts of all data so far. An
+update takes a fixed share of the steps of a new training, averages the weights, and ends with the
+average that has the highest accuracy on the validation nodes of each replica; this may be the
+initial state. A SelfLinkDist model is updated by CoLinkDist: its own predictions of new nodes, as
+targets, made it worse.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import torch
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.errors import GraphError
 from linkdist.model import Model
-from linkdist.nn.averaging import Average
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import ForkedMLP
+from linkdist.nn.optim import Average
 from linkdist.progress import Progress
-from linkdist.training.coefficients import Tally, coefficients
-from linkdist.training.loop import BATCH, loop_on_links
-from linkdist.training.replay import LIMIT, Mask, Memory, joined, resampled, whole_view
-from linkdist.training.stages import Snapshot
+from linkdist.training.history import Snapshot
+from linkdist.training.link_task import Tally, coefficients, loop_on_links
+from linkdist.training.loop import BATCH
+from linkdist.training.replay import LIMIT, Mask, ReplayBuffer, joined, resampled, whole_view
 
 SHARE = 0.06
-"""Steps of an update, as a share of training anew."""
+"""Number of steps of an update, as a share of those of a new training."""
 RATE = 0.003
-"""Adam's learning rate in an update: the weights are good already."""
+"""Adam's learning rate in an update, lower than in training: the weights are good already."""
 
 
 def update(
     model: Model,
-    memory: Memory,
+    buffer: ReplayBuffer,
     graph: Graph,
     *,
     method: str = "colinkdist",
@@ -44,46 +44,47 @@ def update(
     epochs: int | None = None,
     limit: int = LIMIT,
     progress: Progress | None = None,
-) -> Memory:
-    """Train a model further, in place, on new nodes and links beside its memory.
+) -> ReplayBuffer:
+    """Train a model further, in place, on new nodes and links and on its replay buffer.
 
     Parameters
     ----------
     model : Model
-        Its network is trained, its α replaced.
-    memory : Memory
-        Of what it was trained on.
+        Its weights are updated in place, and its α is replaced.
+    buffer : ReplayBuffer
+        A sample of the data that the model was trained on.
     graph : Graph
-        What is new: nodes, links among them, labels where known. Old nodes that new links lead
-        to come along as nodes.
+        The new nodes, the links among them, and the known labels. Old nodes at new links are
+        included as nodes.
     method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        As in training; SelfLinkDist goes on as CoLinkDist.
+        The method of the training; SelfLinkDist is updated by CoLinkDist.
     seed : int, optional
-        Of the order of links, Dropout and the new memory.
+        Random seed for the order of links, Dropout and the new replay buffer.
     epochs : int, optional
-        Passes over new and remembered links; by default as many as make a small
-        share of the steps of training anew.
+        Passes over new and old links; by default a small share of the steps of a new training.
     limit : int, optional
-        How many links the new memory holds.
+        Number of links in the new replay buffer.
     progress : callable, optional
-        Called with epochs done and epochs in all.
+        Called with the number of completed epochs and the total number of epochs.
 
     Returns
     -------
-    Memory
-        Of everything, the new included.
+    ReplayBuffer
+        A sample of all data, including the new.
     """
     if graph.classes != model.classes:
         raise GraphError(
             f"an update must have the model's classes {', '.join(model.classes)}; "
             f"found {', '.join(graph.classes)}."
         )
-    both = joined(memory, graph)
+    both = joined(buffer, graph)
     whole, held = both
-    new = resampled(memory, graph, both, seed, limit)
+    new = resampled(buffer, graph, both, seed, limit)
     network = model.network
     device, R = network.first.weight.device, network.first.weight.shape[0]
-    views = [replace(whole_view(whole), labels=_without(whole.labels, row)) for row in held]
+    views = [
+        replace(whole_view(whole), labels=np.where(row, UNKNOWN, whole.labels)) for row in held
+    ]
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(R)]
     by = coefficients([new.tally] * R, None, device)
     inputs = make_inputs(whole.features, device)
@@ -91,28 +92,28 @@ def update(
     itself = method == "selflinkdist"
     loss = "colinkdist" if itself else method
     loop = loop_on_links(network, inputs, views, seeds, by, loss, rate=RATE, average=average)
-    total = epochs if epochs is not None else _epochs(memory.schedule, new.tally, loop.steps)
-    judge = Judge(average.network, inputs, whole.labels, held)
+    total = epochs if epochs is not None else _epochs(buffer.schedule, new.tally, loop.steps)
+    selection = Selection(average.network, inputs, whole.labels, held)
 
     def after_epoch(epoch: int) -> None:
-        judge.look()
+        selection.evaluate()
         if progress is not None:
             progress(epoch + 1, total)
 
-    judge.look()
+    selection.evaluate()
     loop.run(total, after_epoch)
-    judge.restore()
+    selection.restore()
     network.load_state_dict(average.network.state_dict())
-    if not itself:  # whose α was chosen, not counted
+    if not itself:  # calibration chose the α of SelfLinkDist
         with torch.no_grad():
             model.alpha.copy_(by.alpha)
     return new
 
 
-class Judge:
-    """Keeps the best state of each replica, by its accuracy on the nodes that it holds out.
+class Selection:
+    """Keeps the best weights of each replica by its accuracy on its validation nodes.
 
-    Without held-out nodes it keeps nothing, and the last state stays.
+    Without validation nodes, the last weights stay.
     """
 
     def __init__(self, network: ForkedMLP, inputs: Inputs, labels: IntArray, held: Mask) -> None:
@@ -126,8 +127,8 @@ class Judge:
         self.kept = Snapshot(network)
 
     @torch.no_grad()
-    def look(self) -> None:
-        """Score the present state and keep it where it is the best; the later of two equals."""
+    def evaluate(self) -> None:
+        """Score the current weights, and keep them if they are at least as good as the best."""
         if not self.rows.numel():
             return
         z, _ = self.network(self.inputs, self.rows)
@@ -136,16 +137,11 @@ class Judge:
         self.best = torch.maximum(self.best, hits)
 
     def restore(self) -> None:
-        """Put the best state back."""
+        """Copy the best weights back into the network."""
         if self.rows.numel():
             self.kept.restore()
 
 
-def _without(labels: IntArray, held: Mask) -> IntArray:
-    """Labels, those of held-out nodes unknown."""
-    return np.where(held, UNKNOWN, labels)
-
-
 def _epochs(schedule: int, tally: Tally, steps: int) -> int:
-    anew = schedule * (tally.ends // 2) / BATCH  # steps
-    return max(1, round(SHARE * anew / steps))
+    new_training = schedule * (tally.ends // 2) / BATCH  # steps
+    return max(1, round(SHARE * new_training / steps))

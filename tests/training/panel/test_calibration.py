@@ -52,7 +52,7 @@ def some_exponents(alpha=None):
     return Calibration(alone, linked, shares, np.zeros(R))
 
 
-def heard(network, graph):
+def predictions(network, graph):
     """log p(z), and the neighbours' mean of log p(s), by NumPy."""
     z, s = (part.numpy() for part in logits(network, make_inputs(graph.features, CPU)))
     A = np.zeros((graph.n, graph.n))
@@ -62,24 +62,24 @@ def heard(network, graph):
     return log_softmax(z.astype(float), axis=-1), P @ log_softmax(s.astype(float), axis=-1)
 
 
-def by_hand(found, r, own, word):
+def by_hand(found, r, own, neighbour):
     """Probabilities from features and with links, as the module's head writes them."""
     (sharp, delta), (kappa, alpha, epsilon) = found.alone[r], found.linked[r]
     pi = found.shares[r]
     features = softmax(sharp * own + delta * pi, axis=1)
-    links = softmax(kappa * own + alpha * word + epsilon * pi, axis=1)
-    return features, np.where(word.any(axis=1, keepdims=True), links, features)
+    links = softmax(kappa * own + alpha * neighbour + epsilon * pi, axis=1)
+    return features, np.where(neighbour.any(axis=1, keepdims=True), links, features)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.0])
 def test_calibration_is_the_formula(network, graph, alpha):
     found = some_exponents(alpha)
-    own, word = heard(network, graph)
-    scores = found.scores(torch.from_numpy(own), torch.from_numpy(word))
+    own, neighbour = predictions(network, graph)
+    scores = found.scores(torch.from_numpy(own), torch.from_numpy(neighbour))
     for r in range(R):
-        features, links = by_hand(found, r, own[r], word[r])
+        features, links = by_hand(found, r, own[r], neighbour[r])
         np.testing.assert_allclose(np.exp(found.features(r, own[r])), features, atol=1e-9)
-        np.testing.assert_allclose(np.exp(found.links(r, own[r], word[r])), links, atol=1e-9)
+        np.testing.assert_allclose(np.exp(found.links(r, own[r], neighbour[r])), links, atol=1e-9)
         for score, expected in zip(scores, (features, links), strict=True):
             np.testing.assert_allclose(score[r].softmax(-1).numpy(), expected, atol=1e-6)
 
@@ -89,13 +89,13 @@ def test_calibration_is_the_formula(network, graph, alpha):
 def test_the_model_predicts_what_calibration_says(network, graph, kept, alpha):
     """Nodes without neighbours, and replicas whose links are worth nothing, included."""
     found = some_exponents(alpha)
-    own, word = heard(network, graph)
+    own, neighbour = predictions(network, graph)
     model = calibrate(network, kept, found, graph)
     z, s = logits(model.network, make_inputs(graph.features, CPU))
     linked = model.with_neighbours(z, s, Neighbours([graph.edges], graph.n, CPU))
     for place, r in enumerate(kept):
         features = np.exp(found.features(r, own[r]))
-        links = np.exp(found.links(r, own[r], word[r]))
+        links = np.exp(found.links(r, own[r], neighbour[r]))
         np.testing.assert_allclose(z[place].softmax(-1).numpy(), features, atol=1e-4)
         np.testing.assert_allclose(linked[place].softmax(-1).numpy(), links, atol=1e-4)
         np.testing.assert_allclose(links[27:], features[27:])
@@ -103,9 +103,9 @@ def test_the_model_predicts_what_calibration_says(network, graph, kept, alpha):
 
 def test_who_runs_the_model_predicts_calibrated_probabilities(network, graph):
     found = some_exponents()
-    own, word = heard(network, graph)
+    own, neighbour = predictions(network, graph)
     model = calibrate(network, [1], found, graph)
-    features, links = by_hand(found, 1, own[1], word[1])
+    features, links = by_hand(found, 1, own[1], neighbour[1])
     np.testing.assert_allclose(from_features(model, graph.features), features, atol=1e-4)
     np.testing.assert_allclose(with_links(model, graph.features, graph.links), links, atol=1e-4)
 
@@ -116,29 +116,29 @@ def test_calibrating_leaves_the_network_itself_as_it_was(network, graph):
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
-class Judges:
-    """As much of a faculty as calibration asks for; each replica trusts some judges."""
+class Labels:
+    """The part of an ensemble that calibration uses; some labels calibrate each replica."""
 
-    def __init__(self, labels, trusts, prior=None):
+    def __init__(self, labels, calibrated_by, prior=None):
         self.each, self.graph = labels, SimpleNamespace(C=C)
-        self.replicas = [SimpleNamespace(trusts=places) for places in trusts]
-        self.prior = prior or [None] * len(trusts)
+        self.replicas = [SimpleNamespace(calibrated_by=places) for places in calibrated_by]
+        self.prior = prior or [None] * len(calibrated_by)
 
     def labels(self, places):
         none = np.array([], dtype=np.int64)
         return np.concatenate([none, *(self.each[place] for place in places)])
 
     def shares(self, replica):
-        return class_shares(self.labels(replica.trusts), C)
+        return class_shares(self.labels(replica.calibrated_by), C)
 
 
 def overconfident(N=200, seed=0):
-    """log p of judges that is too sure of itself, their neighbours' word, and their classes."""
+    """Overconfident log p of validation nodes, their neighbours' mean, and their classes."""
     random = np.random.default_rng(seed)
     z = random.normal(size=(N, C))
     labels = (softmax(z, axis=1).cumsum(axis=1) < random.random((N, 1))).sum(axis=1)
-    word = log_softmax(2 * np.eye(C)[labels] + random.normal(size=(N, C)), axis=1)
-    return log_softmax(3 * z, axis=1), word, labels
+    neighbour = log_softmax(2 * np.eye(C)[labels] + random.normal(size=(N, C)), axis=1)
+    return log_softmax(3 * z, axis=1), neighbour, labels
 
 
 def loss_of(log_p, labels):
@@ -146,11 +146,11 @@ def loss_of(log_p, labels):
 
 
 def test_calibration_lowers_the_judges_loss():
-    own, word, labels = overconfident()
-    found = Calibration.of(Judges([labels], [(0,)]), [own], [word])
+    own, neighbour, labels = overconfident()
+    found = Calibration.of(Labels([labels], [(0,)]), [own], [neighbour])
     as_it_was = loss_of(own, labels)
     alone = loss_of(found.features(0, own), labels)
-    linked = loss_of(found.links(0, own, word), labels)
+    linked = loss_of(found.links(0, own, neighbour), labels)
     assert alone < as_it_was - 0.1
     assert linked < alone - 0.1
     assert found.loss[0] == pytest.approx(alone)
@@ -158,9 +158,9 @@ def test_calibration_lowers_the_judges_loss():
 
 
 def test_what_was_calibrated_stays_nearly_as_it_is():
-    own, word, labels = overconfident()
+    own, neighbour, labels = overconfident()
     own = log_softmax(own / 3, axis=1)
-    found = Calibration.of(Judges([labels], [(0,)]), [own], [word])
+    found = Calibration.of(Labels([labels], [(0,)]), [own], [neighbour])
     assert found.alone[0, 0] == pytest.approx(1, abs=0.25)
     assert found.loss[0] <= loss_of(own, labels)
 
@@ -169,43 +169,43 @@ def test_a_replica_is_calibrated_by_the_judges_whom_it_trusts():
     """And not by its own."""
     first, second = overconfident(seed=0), overconfident(seed=1)
     (a, v, y), (b, w, x) = first, second
-    both = Calibration.of(Judges([y, x], [(1,), (0,)]), [a, b], [v, w])
-    for r, (own, word, labels) in enumerate((second, first)):
-        alone = Calibration.of(Judges([labels], [(0,)]), [own], [word])
+    both = Calibration.of(Labels([y, x], [(1,), (0,)]), [a, b], [v, w])
+    for r, (own, neighbour, labels) in enumerate((second, first)):
+        alone = Calibration.of(Labels([labels], [(0,)]), [own], [neighbour])
         assert both.alone[r] == pytest.approx(alone.alone[0])
         assert both.linked[r] == pytest.approx(alone.linked[0])
 
 
 def test_where_nobody_judges_predictions_stay_as_they_are():
     none = np.empty((0, C))
-    found = Calibration.of(Judges([], [()]), [none], [none])
-    own, word, _ = overconfident(N=5)
+    found = Calibration.of(Labels([], [()]), [none], [none])
+    own, neighbour, _ = overconfident(N=5)
     np.testing.assert_allclose(found.features(0, own), own)
-    expected = log_softmax((own + word) / 2, axis=1)
-    np.testing.assert_allclose(found.links(0, own, word), expected)
+    expected = log_softmax((own + neighbour) / 2, axis=1)
+    np.testing.assert_allclose(found.links(0, own, neighbour), expected)
     assert found.loss[0] == 0
 
 
 def test_links_that_mislead_are_left_out():
-    own, word, labels = overconfident()
-    found = Calibration.of(Judges([labels], [(0,)]), [own], [-word])
+    own, neighbour, labels = overconfident()
+    found = Calibration.of(Labels([labels], [(0,)]), [own], [-neighbour])
     assert found.linked[0].tolist() == [found.alone[0, 0], 0.0, found.alone[0, 1]]
-    np.testing.assert_allclose(found.links(0, own, -word), found.features(0, own))
+    np.testing.assert_allclose(found.links(0, own, -neighbour), found.features(0, own))
 
 
 def test_a_network_that_is_mostly_wrong_still_says_something():
-    own, word, labels = overconfident()
-    found = Calibration.of(Judges([labels], [(0,)]), [-own], [word])
+    own, neighbour, labels = overconfident()
+    found = Calibration.of(Labels([labels], [(0,)]), [-own], [neighbour])
     assert found.alone[0, 0] == LOWEST
 
 
 def test_judges_that_were_chosen_by_class_hear_predictions_without_the_nodes_shares():
     """Those shares come back for all who are predicted afterwards."""
-    own, word, labels = overconfident(N=2000)
+    own, neighbour, labels = overconfident(N=2000)
     own = log_softmax(own / 3, axis=1)
     pi = np.log([0.7, 0.1, 0.1, 0.1])
     taught = log_softmax(own + pi, axis=1)  # a student of targets that know the shares
-    found = Calibration.of(Judges([labels], [(0,)], [pi]), [taught], [word])
+    found = Calibration.of(Labels([labels], [(0,)], [pi]), [taught], [neighbour])
     assert found.alone[0] == pytest.approx([1.0, 0.0], abs=0.15)
     np.testing.assert_allclose(found.shares[0], pi)
     assert found.loss[0] <= loss_of(own, labels) + 0.01

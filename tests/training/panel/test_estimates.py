@@ -11,6 +11,7 @@ import pytest
 from linkdist import Graph
 from linkdist.data.splits import Split, semi_supervised
 from linkdist.training.panel.baselines import LARGEST
+from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import (
     FEW_LABELS,
     Z,
@@ -20,9 +21,8 @@ from linkdist.training.panel.estimates import (
     interval,
     limits,
 )
-from linkdist.training.panel.faculty import Judgement
 from linkdist.training.panel.fitting import FEWEST_VISITS, renumbered, within
-from linkdist.training.panel.replicas import folded, held, validated
+from linkdist.training.panel.replicas import fold_replicas, held_out_replicas, validation_replicas
 
 NONE = np.array([], dtype=np.int64)
 
@@ -64,30 +64,30 @@ def test_nothing_can_be_told_where_both_always_agree():
 
 
 def right_for(share, N=200, C=2, shift=0):
-    """Predictions that are right for a share of the judges, begun somewhere."""
+    """Predictions that are correct for a share of the nodes, from some node on."""
     right = np.roll(np.arange(N) < share * N, shift)
     labels = np.arange(N) % C
-    said = np.where(right, labels, (labels + 1) % C)
-    return Judgement(np.log(np.where(np.eye(C)[said] > 0, 0.9, 0.1)), labels)
+    predicted = np.where(right, labels, (labels + 1) % C)
+    return Predictions(np.log(np.where(np.eye(C)[predicted] > 0, 0.9, 0.1)), labels)
 
 
-def judged(features, links, **others):
+def scored(features, links, **others):
     names = {
         "plain": "logistic regression on features",
         "hops": "logistic regression on 1-hop averages",
     }
     found = {"features": features, "links": links}
-    return found | {names.get(name, name): heard for name, heard in others.items()}
+    return found | {names.get(name, name): predictions for name, predictions in others.items()}
 
 
-def estimates_of(new, known=None, kind="new row", judges=200):
+def estimates_of(new, known=None, kind="new row", nodes=200):
     both = {kind: new} | ({"known row": known} if known else {})
-    return estimate(both, {"a": 0.75, "b": 0.25}, ["a warning"], judges)
+    return estimate(both, {"a": 0.75, "b": 0.25}, ["a warning"], nodes)
 
 
 def test_scores_are_shares_of_hits_with_their_intervals():
     found = estimates_of(
-        judged(right_for(0.8), right_for(0.9), plain=right_for(0.7), hops=right_for(0.75)),
+        scored(right_for(0.8), right_for(0.9), plain=right_for(0.7), hops=right_for(0.75)),
         {"features": right_for(0.85), "links": right_for(0.95)},
     )
     assert (found.judges, found.by) == (200, "folds")
@@ -102,9 +102,9 @@ def test_scores_are_shares_of_hits_with_their_intervals():
 
 
 def test_intervals_rest_on_different_judges():
-    """Two replicas that share their judges know no more than one."""
-    twice = judged(right_for(0.8), right_for(0.9))
-    found = estimates_of(twice, kind="validation", judges=100)
+    """Two replicas with the same validation nodes give no more information than one."""
+    twice = scored(right_for(0.8), right_for(0.9))
+    found = estimates_of(twice, kind="validation", nodes=100)
     assert found.by == "validation nodes"
     assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 100)
 
@@ -114,66 +114,70 @@ def test_without_judges_there_is_no_estimate():
 
 
 def test_estimates_become_plain_json():
-    found = estimates_of(judged(right_for(2 / 3, 300), right_for(2 / 3, 300))).as_json()
+    found = estimates_of(scored(right_for(2 / 3, 300), right_for(2 / 3, 300))).as_json()
     assert json.loads(json.dumps(found)) == found
     assert found["new_rows"][0]["accuracy"] == 0.666667
 
 
 def test_a_better_baseline_is_named_as_what_to_use_instead():
-    found = estimates_of(judged(right_for(0.7), right_for(0.72), plain=right_for(0.85)))
-    said = " ".join(found.verdict)
-    assert "logistic regression on features is better than this model, by 15.0 points" in said
-    assert "use it instead" in said
-    assert "Links do not pay in training" in said
+    found = estimates_of(scored(right_for(0.7), right_for(0.72), plain=right_for(0.85)))
+    sentences = " ".join(found.verdict)
+    assert "logistic regression on features is better than this model, by 15.0 points" in sentences
+    assert "use it instead" in sentences
+    assert "Links do not pay in training" in sentences
 
 
 def test_a_better_baseline_with_links_is_compared_with_the_model_with_links():
-    found = estimates_of(judged(right_for(0.9), right_for(0.7), hops=right_for(0.85)))
-    said = " ".join(found.verdict)
-    assert "With links, logistic regression on 1-hop averages is better" in said
-    assert "Links do not pay at prediction time" in said
+    found = estimates_of(scored(right_for(0.9), right_for(0.7), hops=right_for(0.85)))
+    sentences = " ".join(found.verdict)
+    assert "With links, logistic regression on 1-hop averages is better" in sentences
+    assert "Links do not pay at prediction time" in sentences
 
 
 def test_a_model_that_wins_is_said_to_beat_every_baseline():
     found = estimates_of(
-        judged(right_for(0.9), right_for(0.97), plain=right_for(0.7), hops=right_for(0.8))
+        scored(right_for(0.9), right_for(0.97), plain=right_for(0.7), hops=right_for(0.8))
     )
-    said = " ".join(found.verdict)
-    assert "Links pay in training: from features this model is right for 90.0 % of new" in said
-    assert "Links pay at prediction time, too: 97.0 % with links" in said
-    assert "From features, it beats every baseline; the best of them is logistic regression" in said
-    assert "With links, it beats every baseline" in said
-    assert "instead" not in said
+    sentences = " ".join(found.verdict)
+    assert "Links pay in training: from features this model is right for 90.0 % of new" in sentences
+    assert "Links pay at prediction time, too: 97.0 % with links" in sentences
+    assert (
+        "From features, it beats every baseline; the best of them is logistic regression"
+        in sentences
+    )
+    assert "With links, it beats every baseline" in sentences
+    assert "instead" not in sentences
 
 
 def test_what_chance_may_have_done_is_called_so():
-    """A baseline that is ahead, on other nodes, by fewer than can be told."""
+    """A baseline that is ahead, on other nodes, by too few to be significant."""
     ours, theirs = right_for(0.80), right_for(0.82, shift=40)
-    found = estimates_of(judged(ours, ours, plain=theirs))
-    said = " ".join(found.verdict)
-    assert "These labels cannot show whether links pay in training" in said
-    assert "make no difference that these labels can show" in said
+    found = estimates_of(scored(ours, ours, plain=theirs))
+    sentences = " ".join(found.verdict)
+    assert "These labels cannot show whether links pay in training" in sentences
+    assert "make no difference that these labels can show" in sentences
     assert (
-        "logistic regression on features is ahead of this model by 2.0 points, which so few" in said
+        "logistic regression on features is ahead of this model by 2.0 points, which so few"
+        in sentences
     )
-    assert "instead" not in said
+    assert "instead" not in sentences
 
 
 def test_a_model_that_is_as_good_is_called_level():
-    found = estimates_of(judged(right_for(0.8), right_for(0.8), plain=right_for(0.8)))
+    found = estimates_of(scored(right_for(0.8), right_for(0.8), plain=right_for(0.8)))
     assert "From features, it is level with the best baseline" in " ".join(found.verdict)
 
 
 def test_the_largest_class_may_be_better_but_says_nothing_of_links():
-    new = judged(right_for(0.5), right_for(0.5)) | {LARGEST: right_for(0.9)}
-    said = estimates_of(new).verdict
-    assert any("largest class is better than this model" in sentence for sentence in said)
-    assert not any("pay in training" in sentence for sentence in said)
+    new = scored(right_for(0.5), right_for(0.5)) | {LARGEST: right_for(0.9)}
+    sentences = estimates_of(new).verdict
+    assert any("largest class is better than this model" in sentence for sentence in sentences)
+    assert not any("pay in training" in sentence for sentence in sentences)
 
 
 def test_hits_are_nodes_of_the_right_class():
     log_p = np.log([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
-    assert hits_of(Judgement(log_p, np.array([0, 0, 0]))).tolist() == [True, False, True]
+    assert hits_of(Predictions(log_p, np.array([0, 0, 0]))).tolist() == [True, False, True]
 
 
 def graph_of(labels, links, n=None, classes=None):
@@ -189,64 +193,64 @@ def test_enough_of_everything_is_not_warned_of():
 @pytest.mark.parametrize(("size", "warned"), [(FEW_LABELS - 1, True), (FEW_LABELS, False)])
 def test_few_labels_are_warned_of(size, warned):
     graph = graph_of([0, 1] * 8, [(i, i + 1) for i in range(15)])
-    said = limits(graph, np.arange(size))
-    assert any(f"only {size} labelled rows" in sentence for sentence in said) == warned
+    sentences = limits(graph, np.arange(size))
+    assert any(f"only {size} labelled rows" in sentence for sentence in sentences) == warned
 
 
 def test_classes_of_no_label_and_of_one_are_warned_of():
     links = [(i, i + 1) for i in range(12)]
     graph = graph_of([0] * 6 + [1] * 5 + [2] + [0], links, classes=("a", "b", "c", "d"))
-    said = limits(graph, np.arange(13))
-    assert [sentence.split(":")[0] for sentence in said] == [
+    sentences = limits(graph, np.arange(13))
+    assert [sentence.split(":")[0] for sentence in sentences] == [
         "No row is labelled 'd'",
-        "One row alone is labelled 'c'",
+        "Only one row is labelled 'c'",
     ]
 
 
 def test_many_classes_of_one_label_are_counted():
     links = [(i, i + 1) for i in range(12)]
-    (said,) = limits(graph_of(range(13), links), np.arange(13))
-    assert "'0', '1', '2', '3', '4' and 8 more" in said
+    (sentence,) = limits(graph_of(range(13), links), np.arange(13))
+    assert "'0', '1', '2', '3', '4' and 8 more" in sentence
 
 
 @pytest.mark.parametrize("links", [[], [(3, 3)]])
 def test_a_graph_without_links_is_warned_of(links):
-    (said,) = limits(graph_of([0, 1] * 8, links), np.arange(16))
-    assert "There are no links" in said
+    (sentence,) = limits(graph_of([0, 1] * 8, links), np.arange(16))
+    assert "There are no links" in sentence
 
 
 def test_links_that_touch_no_label_are_warned_of():
     graph = graph_of([0, 1] * 8, [(16, 17), (17, 18)], n=20)
-    (said,) = limits(graph, np.arange(16))
-    assert "No link touches a labelled row" in said
+    (sentence,) = limits(graph, np.arange(16))
+    assert "No link touches a labelled row" in sentence
 
 
 def test_labels_in_one_component_are_warned_of_where_others_are_large():
     inside = [(i, i + 1) for i in range(15)]
     far = [(i, i + 1) for i in range(16, 39)]
-    (said,) = limits(graph_of([0, 1] * 8, inside + far, n=40), np.arange(16))
-    assert "in one component" in said
-    assert "24 linked rows" in said
+    (sentence,) = limits(graph_of([0, 1] * 8, inside + far, n=40), np.arange(16))
+    assert "in one component" in sentence
+    assert "24 linked rows" in sentence
     assert limits(graph_of([0, 1] * 8, [*inside, *far, (0, 39)], n=40), np.arange(16)) == []
 
 
 @pytest.fixture
 def folds(wordy):
     split = semi_supervised(wordy, 0, per_class=10, validation=0, test=30)
-    return folded(wordy, Split(split.train, NONE, NONE), "transductive", [0, 1])
+    return fold_replicas(wordy, Split(split.train, NONE, NONE), "transductive", [0, 1])
 
 
 def check_references(replicas):
-    """Places that are named are there, teach nobody's judge, and are judged by others."""
+    """References exist, no teacher knows a validation label, and other folds calibrate."""
     for place, replica in enumerate(replicas):
         taught = replicas[replica.taught_by]
         assert taught.taught_by == replica.taught_by
-        assert not np.isin(replica.judges, taught.view.train).any()
+        assert not np.isin(replica.validation, taught.view.train).any()
         if replica.kind == "kept":
             assert taught.kind == "kept"
             assert taught.view.labels.tolist() == replica.view.labels.tolist()
-        for other in replica.trusts:
-            assert len(replicas[other].judges)
+        for other in replica.calibrated_by:
+            assert len(replicas[other].validation)
             assert place != other or replica.kind == "kept"
 
 
@@ -279,24 +283,24 @@ def test_at_last_all_folds_are_left_out(folds, visits):
     replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, folds, (30, 60))
     assert [replica.kind for replica in replicas] == ["kept"] * 2
     assert tuple(cycles) == (max(1, visits),)
-    assert all(replica.trusts == () for replica in replicas)
+    assert all(replica.calibrated_by == () for replica in replicas)
     check_references(replicas)
 
 
 @pytest.mark.parametrize("visits", [2, 50, 90])
 def test_validated_replicas_all_stay_and_train_as_long_as_they_may(wordy, visits):
     splits = [semi_supervised(wordy, seed, 4, 15, 20) for seed in (0, 1)]
-    given = validated(wordy, splits, "inductive", [0, 1])
+    given = validation_replicas(wordy, splits, "inductive", [0, 1])
     replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, given, (30, 60))
     assert len(replicas) == 2
-    assert [replica.trusts for replica in replicas] == [(0,), (1,)]
+    assert [replica.calibrated_by for replica in replicas] == [(0,), (1,)]
     assert tuple(cycles) == ((30, 60) if visits >= 90 else (min(visits, 30),))
     check_references(replicas)
 
 
 def test_replicas_that_hold_labels_out_keep_their_references(wordy):
     split = Split(np.arange(80), NONE, NONE)
-    given = held(wordy, split, "transductive", [0, 1])
+    given = held_out_replicas(wordy, split, "transductive", [0, 1])
     found = renumbered(given)
-    assert [replica.trusts for replica in found] == [(0,), (1,)]
+    assert [replica.calibrated_by for replica in found] == [(0,), (1,)]
     check_references(found)

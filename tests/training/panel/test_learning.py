@@ -49,7 +49,7 @@ def assert_same(one, two):
 
 
 def labelled(graph, per_class=6, seed=0):
-    """Labels without validation or test nodes: folds judge."""
+    """Labels without validation or test nodes: folds validate."""
     return Split(semi_supervised(graph, seed, per_class, 0, 1).train, NONE, NONE)
 
 
@@ -57,9 +57,9 @@ def divided(graph, seed=0, per_class=6, validation=20, test=25):
     return semi_supervised(graph, seed, per_class, validation, test)
 
 
-@pytest.mark.parametrize("judges", ["folds", "validation"])
-def test_the_same_seed_gives_the_same_weights(wordy, judges):
-    split = labelled(wordy) if judges == "folds" else divided(wordy)
+@pytest.mark.parametrize("validation", ["folds", "validation"])
+def test_the_same_seed_gives_the_same_weights(wordy, validation):
+    split = labelled(wordy) if validation == "folds" else divided(wordy)
     assert_same(*(trained(wordy, split, seeds=[3, 4]) for _ in range(2)))
 
 
@@ -102,7 +102,7 @@ def scrambled(graph, hidden):
 
 
 @pytest.mark.parametrize(
-    ("kind", "judges"),
+    ("kind", "validation"),
     [
         ("wordy", "folds"),
         ("wordy", "validation"),
@@ -111,10 +111,10 @@ def scrambled(graph, hidden):
         ("narrow", "validation"),
     ],
 )
-def test_what_an_inductive_split_hides_cannot_matter(request, kind, judges):
+def test_what_an_inductive_split_hides_cannot_matter(request, kind, validation):
     graph = request.getfixturevalue(kind)
     split = divided(graph)
-    if judges == "folds":
+    if validation == "folds":
         split = Split(split.train, NONE, split.test)
     other = scrambled(graph, split.test)
     assert_same(*(trained(some, split, "inductive") for some in (graph, other)))
@@ -253,7 +253,7 @@ def test_links_may_touch_no_label(wordy):
 def test_a_class_may_have_one_label(wordy):
     few = [np.flatnonzero(wordy.labels == c)[:size] for c, size in enumerate((7, 6, 1))]
     split = Split(np.sort(np.concatenate(few)), NONE, NONE)
-    check_it_trained(trained(wordy, split), "One row alone is labelled '2'")
+    check_it_trained(trained(wordy, split), "Only one row is labelled '2'")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_fewer_labels_than_folds_need_train_without_an_estimate(wordy, size):
 
 
 def test_training_without_judges_trains_no_longer_than_it_uses(wordy, monkeypatch):
-    """A second cycle that nobody can judge would be thrown away."""
+    """A second cycle without validation nodes could not be compared with the first."""
     monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds: (2, 3))
     result = trained(wordy, labelled(wordy), judge=False, epochs=None)
     assert result.estimates is None
@@ -303,7 +303,7 @@ def test_many_labels_hold_a_share_out(wordy, monkeypatch):
 
 def test_splits_that_differ_need_validation_nodes(wordy):
     splits = [labelled(wordy, seed=seed) for seed in (0, 1)]
-    with pytest.raises(OptionError, match="one split for all replicas"):
+    with pytest.raises(OptionError, match="all replicas must have the same split"):
         trained(wordy, splits, seeds=[0, 1])
 
 
@@ -321,7 +321,7 @@ def test_accuracies_of_splits_of_different_sizes_are_those_of_the_model(wordy, s
 
 
 def test_estimates_of_validation_nodes_are_the_models_own_accuracy(wordy):
-    """Transductive: all nodes are there, so that the model's links are the judges'."""
+    """Transductive: all nodes are visible, so the validation nodes have the model's links."""
     split = divided(wordy)
     result = trained(wordy, split, epochs=3)
     for score, scores in zip(result.estimates.new_rows, probabilities(result, wordy), strict=True):

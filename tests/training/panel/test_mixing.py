@@ -12,10 +12,10 @@ from scipy.special import log_softmax, softmax
 
 from linkdist.training.panel.mixing import (
     calibrated,
-    chosen_by_class,
     class_shares,
     estimated_shares,
     exponents,
+    is_balanced,
     mixture_weights,
 )
 
@@ -26,7 +26,7 @@ def drawn(p, random):
 
 
 def simulated(K, N=200, C=3, seed=0, wrong=()):
-    """K noisy opinions of N judges, some of them turned round, and the judges' classes."""
+    """K noisy predictions of N nodes, some of them inverted, and the classes of the nodes."""
     random = np.random.default_rng(seed)
     truth = random.normal(size=(N, C))
     labels = drawn(softmax(truth, axis=1), random)
@@ -35,16 +35,16 @@ def simulated(K, N=200, C=3, seed=0, wrong=()):
     return log_softmax(noisy, axis=-1), labels
 
 
-def penalised(at, opinions, shares, labels, prior):
-    parts = np.concatenate([opinions, np.broadcast_to(shares, (1, *opinions.shape[1:]))])
+def penalised(at, predictions, shares, labels, prior):
+    parts = np.concatenate([predictions, np.broadcast_to(shares, (1, *predictions.shape[1:]))])
     log_p = log_softmax(np.tensordot(at, parts, 1), axis=1)
     start = np.array([*prior, 0.0])
     return -log_p[np.arange(len(labels)), labels].sum() + ((at - start) ** 2).sum() / 2
 
 
-def best_by_scipy(opinions, shares, labels, prior):
+def best_by_scipy(predictions, shares, labels, prior):
     bounds = [(0, None)] * len(prior) + [(None, None)]
-    args = (opinions, shares, labels, prior)
+    args = (predictions, shares, labels, prior)
     start = np.array([*prior, 0.0])
     options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
     return minimize(penalised, start, args, "L-BFGS-B", bounds=bounds, options=options).x
@@ -62,31 +62,31 @@ def best_by_scipy(opinions, shares, labels, prior):
     ],
 )
 def test_exponents_are_those_that_scipy_finds(K, prior, wrong):
-    opinions, labels = simulated(K, wrong=wrong)
+    predictions, labels = simulated(K, wrong=wrong)
     labels = np.where(np.arange(len(labels)) % 2, labels, 0)  # one class is more frequent
     shares = class_shares(labels, 3)
-    found = exponents(opinions, shares, labels, prior)
-    assert found == pytest.approx(best_by_scipy(opinions, shares, labels, prior), abs=2e-3)
+    found = exponents(predictions, shares, labels, prior)
+    assert found == pytest.approx(best_by_scipy(predictions, shares, labels, prior), abs=2e-3)
     assert (found[list(wrong)] == 0).all()
 
 
 def test_exponents_are_best_within_bounds_where_both_would_be_negative_without():
-    """Two opposite opinions, one of them right: it has to stay."""
+    """Two opposite predictions, one of them right: it has to stay."""
     random = np.random.default_rng(0)
     right = random.normal(size=(300, 2))
     labels = drawn(softmax(right, axis=1), random)
     against = -3 * np.eye(2)[labels] - right + 0.5 * random.normal(size=right.shape)
-    opinions = log_softmax(np.stack([right, against]), axis=-1)
+    predictions = log_softmax(np.stack([right, against]), axis=-1)
     shares, prior = class_shares(labels, 2), [0.5, 0.5]
-    expected = best_by_scipy(opinions, shares, labels, prior)
-    assert exponents(opinions, shares, labels, prior) == pytest.approx(expected, abs=2e-3)
+    expected = best_by_scipy(predictions, shares, labels, prior)
+    assert exponents(predictions, shares, labels, prior) == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("prior", [[1.0], [0.5, 0.5]])
 def test_without_judges_exponents_stay_where_the_prior_is(prior):
     nobody = np.array([], dtype=np.int64)
-    opinions = np.empty((len(prior), 0, 3))
-    found = exponents(opinions, class_shares(nobody, 3), nobody, prior)
+    predictions = np.empty((len(prior), 0, 3))
+    found = exponents(predictions, class_shares(nobody, 3), nobody, prior)
     assert found.tolist() == [*prior, 0.0]
 
 
@@ -117,13 +117,13 @@ def test_predictions_that_ignore_the_classes_shares_get_them_once():
 )
 def test_exponents_are_finite_and_never_negative(p, labels):
     p = np.maximum(p, 1e-30)
-    opinions = np.log(p / p.sum(axis=-1, keepdims=True))
+    predictions = np.log(p / p.sum(axis=-1, keepdims=True))
     shares = class_shares(labels, 3)
-    found = exponents(opinions, shares, labels, [0.5, 0.5])
+    found = exponents(predictions, shares, labels, [0.5, 0.5])
     assert np.isfinite(found).all()
     assert (found[:-1] >= 0).all()
-    at_prior = penalised(np.array([0.5, 0.5, 0.0]), opinions, shares, labels, [0.5, 0.5])
-    assert penalised(found, opinions, shares, labels, [0.5, 0.5]) <= at_prior + 1e-6
+    at_prior = penalised(np.array([0.5, 0.5, 0.0]), predictions, shares, labels, [0.5, 0.5])
+    assert penalised(found, predictions, shares, labels, [0.5, 0.5]) <= at_prior + 1e-6
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -197,8 +197,8 @@ def test_estimated_shares_are_finite_shares(p):
         ([], False),
     ],
 )
-def test_labels_were_chosen_by_class_where_classes_have_as_many(labels, chosen):
-    assert chosen_by_class(np.array(labels, dtype=np.int64)) is chosen
+def test_labels_were_is_balanced_where_classes_have_as_many(labels, chosen):
+    assert is_balanced(np.array(labels, dtype=np.int64)) is chosen
 
 
 def test_calibrated_is_the_formula():

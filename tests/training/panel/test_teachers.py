@@ -24,7 +24,7 @@ from linkdist.training.panel.teachers import (
     STRENGTHS,
     Classifier,
     LabelSpreading,
-    Lesson,
+    TeachingContext,
     averaged_rows,
     boosting_teachers,
     has_few_columns,
@@ -47,8 +47,10 @@ def views_of(graph, setting="inductive", train=(30, 30)):
     return found
 
 
-def lesson_of(graph, *args, **options):
-    return Lesson(graph, views_of(graph, *args, **options), make_inputs(graph.features, CPU))
+def context_of(graph, *args, **options):
+    return TeachingContext(
+        graph, views_of(graph, *args, **options), make_inputs(graph.features, CPU)
+    )
 
 
 def adjacency(graph):
@@ -88,10 +90,10 @@ def rows_by_numpy(graph, view, hops, present=None):
 @pytest.mark.parametrize("hops", HOPS)
 def test_averaged_rows_are_those_of_numpy(request, kind, hops):
     graph = request.getfixturevalue(kind)
-    lesson = lesson_of(graph)
-    mean, spread = lesson.centre
-    found = (averaged_rows(lesson, hops) - mean) / spread
-    for row, view in zip(found.numpy(), lesson.views, strict=True):
+    context = context_of(graph)
+    mean, spread = context.centre
+    found = (averaged_rows(context, hops) - mean) / spread
+    for row, view in zip(found.numpy(), context.views, strict=True):
         expected = rows_by_numpy(graph, view, hops)[view.train]
         np.testing.assert_allclose(row, expected, atol=1e-5)
 
@@ -101,12 +103,12 @@ def test_averaged_rows_are_those_of_numpy(request, kind, hops):
 def test_linear_teachers_predict_as_scikit_learn_does(request, kind, hops):
     """Over the links of the view, and over those of all nodes."""
     graph = request.getfixturevalue(kind)
-    lesson = lesson_of(graph)
+    context = context_of(graph)
     everyone = np.arange(graph.n)
-    wide = lesson.around(masks([everyone, everyone], graph.n))
-    for teacher in linear_teachers(lesson, [hops])[0][:3]:
-        own, all_ = (teacher.log_p([0, 1], seen).exp().numpy() for seen in (lesson.seen, wide))
-        for t, view in enumerate(lesson.views):
+    wide = context.among(masks([everyone, everyone], graph.n))
+    for teacher in linear_teachers(context, [hops])[0][:3]:
+        own, all_ = (teacher.log_p([0, 1], seen).exp().numpy() for seen in (context.seen, wide))
+        for t, view in enumerate(context.views):
             x = rows_by_numpy(graph, view, hops)
             template = LogisticRegression(C=teacher.strength, tol=1e-8, max_iter=20_000)
             expected = template.fit(x[view.train], graph.labels[view.train])
@@ -118,29 +120,29 @@ def test_linear_teachers_predict_as_scikit_learn_does(request, kind, hops):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("hops", [0, 8])
-def test_rows_that_are_not_written_down_make_the_same_teachers(request, kind, hops, monkeypatch):
+def test_rows_that_are_not_stored_down_make_the_same_teachers(request, kind, hops, monkeypatch):
     graph = request.getfixturevalue(kind)
-    lesson = lesson_of(graph)
-    written = linear_teachers(lesson, [hops])[0]
-    monkeypatch.setattr(teachers, "WRITTEN", {"cpu": 0})
-    assert averaged_rows(lesson, hops) is None
-    for a, b in zip(written[:3], linear_teachers(lesson, [hops])[0], strict=False):
-        p, q = (teacher.log_p([0, 1], lesson.seen).exp() for teacher in (a, b))
+    context = context_of(graph)
+    stored = linear_teachers(context, [hops])[0]
+    monkeypatch.setattr(teachers, "STORED", {"cpu": 0})
+    assert averaged_rows(context, hops) is None
+    for a, b in zip(stored[:3], linear_teachers(context, [hops])[0], strict=False):
+        p, q = (teacher.log_p([0, 1], context.seen).exp() for teacher in (a, b))
         torch.testing.assert_close(p, q, rtol=0, atol=5e-3)
 
 
 def test_there_is_a_linear_teacher_of_each_strength(wordy):
-    groups = linear_teachers(lesson_of(wordy))
+    groups = linear_teachers(context_of(wordy))
     assert [[teacher.strength for teacher in group] for group in groups] == [list(STRENGTHS)] * 4
     assert [group[0].hops for group in groups] == list(HOPS)
     assert [group[0].links for group in groups] == [False, True, True, True]
 
 
 def test_views_side_by_side_have_the_same_teachers_as_alone(wordy):
-    lesson = lesson_of(wordy, train=(30, 20))
-    together = linear_teachers(lesson)
-    for t, view in enumerate(lesson.views):
-        alone = Lesson(wordy, [view], lesson.inputs)
+    context = context_of(wordy, train=(30, 20))
+    together = linear_teachers(context)
+    for t, view in enumerate(context.views):
+        alone = TeachingContext(wordy, [view], context.inputs)
         for group, single in zip(together, linear_teachers(alone), strict=True):
             for a, b in zip(group[:3], single[:3], strict=True):
                 found = a.log_p([t], alone.seen).exp()
@@ -176,9 +178,9 @@ def test_what_a_view_does_not_see_cannot_change_its_teachers(request, kind):
     for some in (graph, other):
         seen = observe(some, Split(view.train, hidden, np.array([], dtype=int)), "inductive")
         assert (seen.nodes == view.nodes).all()
-        lesson = Lesson(some, [seen], make_inputs(some.features, CPU))
-        groups = assemble(lesson, [KNeighborsClassifier(3)])
-        both.append([[t.log_p([0], lesson.seen) for t in group] for group in groups])
+        context = TeachingContext(some, [seen], make_inputs(some.features, CPU))
+        groups = assemble(context, [KNeighborsClassifier(3)])
+        both.append([[t.log_p([0], context.seen) for t in group] for group in groups])
     for one, two in zip(*both, strict=True):
         for a, b in zip(one, two, strict=True):
             assert torch.equal(a[:, view.nodes], b[:, view.nodes])
@@ -193,17 +195,17 @@ def test_a_hidden_first_node_cannot_matter_where_another_view_has_more_labels(re
     found = []
     for some in (graph, scrambled(graph, np.array([0]), size=1e6)):
         views = [observe(some, split, "inductive") for split in splits]
-        lesson = Lesson(some, views, make_inputs(some.features, CPU))
-        groups = linear_teachers(lesson)
-        log_p = [t.log_p([0, 1], lesson.seen)[:, 1:] for group in groups for t in group[:3]]
+        context = TeachingContext(some, views, make_inputs(some.features, CPU))
+        groups = linear_teachers(context)
+        log_p = [t.log_p([0, 1], context.seen)[:, 1:] for group in groups for t in group[:3]]
         found.append(torch.stack(log_p).exp())
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=5e-3)
 
 
 def test_label_spreading_is_the_dense_iteration(wordy):
-    lesson = lesson_of(wordy)
-    found = LabelSpreading(lesson).log_p([1, 0], lesson.around(lesson.visible[[1, 0]])).exp()
-    for p, view in zip(found.numpy(), lesson.views[::-1], strict=True):
+    context = context_of(wordy)
+    found = LabelSpreading(context).log_p([1, 0], context.among(context.visible[[1, 0]])).exp()
+    for p, view in zip(found.numpy(), context.views[::-1], strict=True):
         there = np.isin(np.arange(wordy.n), view.nodes)
         A = adjacency(wordy) * there
         P = A / np.maximum(A.sum(axis=1, keepdims=True), 1)
@@ -220,21 +222,21 @@ def test_label_spreading_is_the_dense_iteration(wordy):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_classifier_on_features_is_the_classifier_itself(request, kind):
     graph = request.getfixturevalue(kind)
-    lesson = lesson_of(graph)
-    teacher = Classifier(lesson, KNeighborsClassifier(5), "neighbours")
-    found = teacher.log_p([1, 0, 1], lesson.around(lesson.visible[[1, 0, 1]])).exp().numpy()
+    context = context_of(graph)
+    teacher = Classifier(context, KNeighborsClassifier(5), "neighbours")
+    found = teacher.log_p([1, 0, 1], context.among(context.visible[[1, 0, 1]])).exp().numpy()
     assert not teacher.links
     for p, t in zip(found, [1, 0, 1], strict=True):
-        train = lesson.views[t].train
+        train = context.views[t].train
         alone = KNeighborsClassifier(5).fit(graph.features[train], graph.labels[train])
         np.testing.assert_allclose(p, alone.predict_proba(graph.features), atol=3e-4)
         assert p.min() > 0
 
 
 def test_gradient_boosting_reads_columns_and_their_neighbours_means(narrow):
-    lesson = lesson_of(narrow, train=(40,))
-    view = lesson.views[0]
-    alone, linked = boosting_teachers(lesson)
+    context = context_of(narrow, train=(40,))
+    view = context.views[0]
+    alone, linked = boosting_teachers(context)
     A = adjacency(narrow) * np.isin(np.arange(narrow.n), view.nodes)
     P = A / np.maximum(A.sum(axis=1, keepdims=True), 1)
     x = narrow.features
@@ -242,7 +244,7 @@ def test_gradient_boosting_reads_columns_and_their_neighbours_means(narrow):
     for teacher, columns in ((alone, x), (linked, beside)):
         fresh = HistGradientBoostingClassifier(**teacher.fitted[0].get_params())
         expected = fresh.fit(columns[view.train], narrow.labels[view.train])
-        found = teacher.log_p([0], lesson.seen)[0].exp().numpy()
+        found = teacher.log_p([0], context.seen)[0].exp().numpy()
         agree = found.argmax(axis=1) == expected.predict(columns)
         assert agree[view.nodes].mean() > 0.95
     assert (alone.links, linked.links) == (False, True)
@@ -256,10 +258,10 @@ def without_class(graph, classes):
 
 
 TEACHERS = {
-    "linear": lambda lesson: [t for group in linear_teachers(lesson) for t in group],
-    "spreading": lambda lesson: [LabelSpreading(lesson)],
+    "linear": lambda context: [t for group in linear_teachers(context) for t in group],
+    "spreading": lambda context: [LabelSpreading(context)],
     "boosting": boosting_teachers,
-    "neighbours": lambda lesson: [Classifier(lesson, KNeighborsClassifier(3), "neighbours")],
+    "neighbours": lambda context: [Classifier(context, KNeighborsClassifier(3), "neighbours")],
 }
 
 
@@ -267,18 +269,18 @@ TEACHERS = {
 @pytest.mark.parametrize("teachers_of", TEACHERS.values(), ids=TEACHERS)
 def test_a_class_without_labels_gets_a_small_probability(narrow, teachers_of, classes):
     view = without_class(narrow, classes)
-    lesson = Lesson(narrow, [view], make_inputs(narrow.features, CPU))
+    context = TeachingContext(narrow, [view], make_inputs(narrow.features, CPU))
     absent = np.setdiff1d(np.arange(3), classes)
-    for teacher in teachers_of(lesson):
-        p = teacher.log_p([0], lesson.seen)[0].exp()
+    for teacher in teachers_of(context):
+        p = teacher.log_p([0], context.seen)[0].exp()
         assert p.isfinite().all()
         assert p[:, absent].max() < 0.05
 
 
 def test_a_users_classifier_that_wants_two_classes_can_do_with_one(wordy):
     view = without_class(wordy, [1])
-    lesson = Lesson(wordy, [view], make_inputs(wordy.features, CPU))
-    found = Classifier(lesson, LogisticRegression(), "regression").log_p([0], lesson.seen)[0]
+    context = TeachingContext(wordy, [view], make_inputs(wordy.features, CPU))
+    found = Classifier(context, LogisticRegression(), "regression").log_p([0], context.seen)[0]
     assert found.isfinite().all()
     assert (found.argmax(-1) == 1).all()
 

@@ -1,47 +1,42 @@
-"""What a user would compare with, judged by the same judges as the panel.
+"""Baselines of the panel's estimates, scored on the same validation nodes.
 
-The linear teachers and label spreading have been judged already. Two are added here: the largest
-class, and CoLinkDist, the paper's method, on a short schedule.
+The linear teachers and label spreading are baselines too. This module adds the largest class, and
+CoLinkDist, the paper's method, on a short schedule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from linkdist.data.graph import IntArray
-from linkdist.model import logits
+from linkdist.model import logits, message_passing
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.coefficients import Tally, coefficients
-from linkdist.training.loop import loop_on_links
-from linkdist.training.panel.faculty import Faculty, Judgement, picked
-from linkdist.training.panel.mixing import Array
+from linkdist.training.link_task import Tally, coefficients, loop_on_links
+from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
 from linkdist.training.panel.teachers import masks
 
 LARGEST = "largest class"
 VISITS = 10
-"""How often CoLinkDist visits each node: a short schedule, since it is not the model."""
+"""How often CoLinkDist visits each node: a short schedule, since it is only a baseline."""
 
 
-def largest_class(faculty: Faculty) -> Judgement:
-    """Each judge is given the class that its replica knows most labels of."""
-    C, found = faculty.graph.C, [np.empty((0, faculty.graph.C))]
-    for place in faculty.judged:
-        replica = faculty.replicas[place]
+def largest_class(ensemble: TeacherEnsemble) -> Predictions:
+    """Predict the most frequent class among the known labels of each replica."""
+    C, found = ensemble.graph.C, [np.empty((0, ensemble.graph.C))]
+    for place in ensemble.scored:
+        replica = ensemble.replicas[place]
         counts = np.bincount(replica.view.labels[replica.view.train], minlength=C)
         shares = np.log((counts + 1.0) / (counts + 1.0).sum())
-        found.append(np.broadcast_to(shares, (len(replica.judges), C)))
-    return Judgement(np.concatenate(found), faculty.labels(faculty.judged))
+        found.append(np.broadcast_to(shares, (len(replica.validation), C)))
+    return Predictions(np.concatenate(found), ensemble.labels(ensemble.scored))
 
 
-def colinkdist(faculty: Faculty, visits: int = VISITS) -> dict[str, Judgement]:
-    """CoLinkDist on the views of the judged replicas, from features and with links.
+def colinkdist(ensemble: TeacherEnsemble, visits: int = VISITS) -> dict[str, Predictions]:
+    """CoLinkDist on the views of the scored replicas, from features and with links.
 
-    Nothing where a view has no link that touches a label: the paper's loss needs one.
+    The result is empty if a view has no link at a labelled node: the paper's loss needs one.
     """
-    graph, device = faculty.graph, faculty.lesson.device
-    replicas = [faculty.replicas[place] for place in faculty.judged]
+    graph, device = ensemble.graph, ensemble.context.device
+    replicas = [ensemble.replicas[place] for place in ensemble.scored]
     views = [replica.view for replica in replicas]
     tallies = [Tally.of(view) for view in views]
     if not views or any(tally.of_ends.sum() == 0 for tally in tallies):
@@ -49,18 +44,15 @@ def colinkdist(faculty: Faculty, visits: int = VISITS) -> dict[str, Judgement]:
     by, seeds = coefficients(tallies, None, device), [replica.seed for replica in replicas]
     network = ForkedMLP(graph.d, graph.C, seeds).to(device)
     epochs = visits / graph.degree
-    inputs = faculty.lesson.inputs
+    inputs = ensemble.context.inputs
     loop = loop_on_links(network, inputs, views, seeds, by, "colinkdist", epochs=epochs)
     loop.run(epochs)
-    z, s = (part.log_softmax(-1) for part in logits(network, inputs))
+    z, s = logits(network, inputs)
     present = masks([replica.present for replica in replicas], graph.n).to(device)
-    linked = z + by.alpha.view(-1, 1, 1) * faculty.lesson.around(present).mean(s)
-    labels, nodes = faculty.labels(faculty.judged), [replica.judges for replica in replicas]
+    linked = message_passing(z, s, ensemble.context.among(present), by.alpha)
+    labels, nodes = ensemble.labels(ensemble.scored), [replica.validation for replica in replicas]
+    both = {"CoLinkDist": z, "CoLinkDist, with links": linked}
     return {
-        "CoLinkDist": _joined(picked(z, nodes), labels),
-        "CoLinkDist, with links": _joined(picked(linked.log_softmax(-1), nodes), labels),
+        name: Predictions(np.concatenate(rows_of(scores.log_softmax(-1), nodes)), labels)
+        for name, scores in both.items()
     }
-
-
-def _joined(parts: Sequence[Array], labels: IntArray) -> Judgement:
-    return Judgement(np.concatenate(parts), labels)

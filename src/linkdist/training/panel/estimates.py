@@ -1,15 +1,15 @@
-"""A score that one can believe, and what it is worth.
+"""Estimates of a model's accuracy, and conclusions from them.
 
-Out-of-fold or validation predictions give accuracies with intervals, for new rows and for rows
-that are in the table, beside baselines on the same nodes. A few sentences say what follows from
-them: whether links pay, and whether something simpler is better.
+Predictions of validation nodes give accuracies with intervals, for new rows and for rows of the
+table, beside baselines on the same nodes. A few sentences state the conclusions: whether links
+help, and whether a simpler model is better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -17,18 +17,19 @@ from scipy.sparse import csgraph
 
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.training.panel.baselines import LARGEST
-from linkdist.training.panel.faculty import Judgement
+from linkdist.training.panel.ensemble import Predictions
 
 Z = 1.645
-"""Of a 90 % interval."""
+"""The quantile of a 90 % interval."""
 OURS = ("features", "links")
+Hits: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 MODEL = {"features": "this model, from features", "links": "this model, with links"}
 WITH_LINKS = ("label spreading", "hop averages", "with links")
-"""Words in the names of baselines that need links at prediction time."""
+"""Parts of the names of baselines that need links at prediction time."""
 FOLDED = 0.8
-"""What a judge of folds counts for in an interval: those of one fold share a network's errors."""
+"""Effective number of nodes for each node of a fold: they share the errors of one network."""
 FEW_LABELS = 10
-"""Below so many labels a score says next to nothing."""
+"""Number of labels below which a score is almost meaningless."""
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,27 @@ class Score:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What is known of a model's accuracy.
+    """Estimates of a model's accuracy.
 
     Attributes
     ----------
     judges : int
-        How many labelled nodes it rests on.
+        Number of validation nodes.
     by : str
         'folds' or 'validation nodes'.
     new_rows, known_rows : list of Score
-        Of this model, for rows that training has not seen, and for rows of the table without a
-        label: from features, then with links.
+        Scores of this model for rows that training has not seen, and for rows of the table
+        without a label: from features, then with links.
     baselines : list of Score
-        Of others, on the same new rows, the best first.
+        Scores of other models on the same new rows, the best first.
     verdict : list of str
-        What follows, in sentences.
+        The conclusions, in sentences.
     warnings : list of str
-        What the scores cannot tell.
+        The limits of the scores, in sentences.
     teachers : mapping of str to float
-        Each teacher's share in what the model learnt.
+        The weight of each teacher in the targets of the model.
     rows : {'new rows', 'rows of the table'}
-        What `new_rows` and `baselines` are measured on; validation nodes that training saw without
+        The kind of rows in `new_rows` and `baselines`: validation nodes that training saw without
         their labels are rows of the table.
     """
 
@@ -80,7 +81,7 @@ class Estimates:
     rows: str = "new rows"
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain JSON, numbers to six digits."""
+        """The estimates as JSON, with numbers rounded to six digits."""
         rounded: dict[str, Any] = _rounded(asdict(self))
         return rounded
 
@@ -94,63 +95,64 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401
 
 
 def estimate(
-    judged: Mapping[str, Mapping[str, Judgement]],
+    predictions: Mapping[str, Mapping[str, Predictions]],
     mixture: Mapping[str, float],
     warnings: Sequence[str],
-    judges: int,
+    nodes: int,
     rows: str = "new rows",
 ) -> Estimates | None:
-    """Put scores, baselines and sentences together; None where nobody judged.
+    """Scores, baselines and conclusions; None without validation nodes.
 
     Parameters
     ----------
-    judged : mapping
-        As `Panel.judged`, with baselines under their names.
+    predictions : mapping
+        `Panel.predictions`, with baselines under their names.
     mixture : mapping of str to float
-        The teachers' shares.
+        The weights of the teachers.
     warnings : sequence of str
-        As `limits` gives them.
-    judges : int
-        How many different nodes judged; the intervals rest on them.
+        The result of `limits`.
+    nodes : int
+        Number of different validation nodes, which determines the intervals.
     rows : {'new rows', 'rows of the table'}, optional
-        What the judges stand for: rows that training has not seen, or rows that it saw without
-        their labels.
+        What the validation nodes represent: rows that training has not seen, or rows that it saw
+        without their labels.
     """
-    new = judged.get("new row") or judged.get("validation")
-    if not new or not judges:
+    new = predictions.get("new row") or predictions.get("validation")
+    if not new or not nodes:
         return None
-    by = "folds" if "new row" in judged else "validation nodes"
-    independent = judges * FOLDED if by == "folds" else judges
+    by = "folds" if "new row" in predictions else "validation nodes"
+    independent = nodes * FOLDED if by == "folds" else nodes
     ours = [score(MODEL[mode], new[mode], independent, mode == "links") for mode in OURS]
-    known = judged.get("known row", {})
+    known = predictions.get("known row", {})
     count = min(independent, len(known["features"].labels)) if known else 0
     in_table = [score(MODEL[m], known[m], count, m == "links") for m in OURS] if known else []
     others = [
-        score(name, heard, independent, any(word in name for word in WITH_LINKS))
-        for name, heard in new.items()
+        score(name, found, independent, any(part in name for part in WITH_LINKS))
+        for name, found in new.items()
         if name not in OURS
     ]
     others.sort(key=lambda other: -other.accuracy)
-    hits = {MODEL.get(name, name): hits_of(heard) for name, heard in new.items()}
+    hits = {MODEL.get(name, name): hits_of(found) for name, found in new.items()}
     sentences = verdict(ours, others, hits, rows)
-    known_too = (list(warnings), dict(mixture), rows)
-    return Estimates(judges, by, ours, in_table, others, sentences, *known_too)
+    return Estimates(
+        nodes, by, ours, in_table, others, sentences, list(warnings), dict(mixture), rows
+    )
 
 
-def hits_of(heard: Judgement) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which judges were predicted right, (N,)."""
-    right: np.ndarray[Any, np.dtype[np.bool_]] = heard.log_p.argmax(axis=1) == heard.labels
-    return right
+def hits_of(predictions: Predictions) -> Hits:
+    """Which nodes are predicted correctly, (N,)."""
+    hits: Hits = predictions.log_p.argmax(axis=1) == predictions.labels
+    return hits
 
 
-def score(name: str, heard: Judgement, judges: float, links: bool) -> Score:
-    """An accuracy, and Wilson's interval for so many judges."""
-    share = float(hits_of(heard).mean())
-    return Score(name, share, *interval(share, judges), links)
+def score(name: str, predictions: Predictions, nodes: float, links: bool) -> Score:
+    """The accuracy, with Wilson's interval for a number of nodes."""
+    share = float(hits_of(predictions).mean())
+    return Score(name, share, *interval(share, nodes), links)
 
 
 def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
-    """Wilson's interval of a share of n nodes; of 90 % by default.
+    """Wilson's interval for a share of n nodes; by default for 90 %.
 
     Examples
     --------
@@ -166,68 +168,70 @@ def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
 def verdict(
     ours: Sequence[Score],
     others: Sequence[Score],
-    hits: Mapping[str, np.ndarray[Any, Any]],
+    hits: Mapping[str, Hits],
     rows: str = "new rows",
 ) -> list[str]:
-    """Whether links pay and whether the model is the best choice, in sentences."""
+    """Whether links help and whether this model is the best choice, in sentences."""
     features, links = ours
-    said = []
-    plain = [other for other in others if not other.links and "CoLinkDist" not in other.name]
-    rivals = [other for other in plain if other.name != LARGEST]
-    if rivals:
-        best = rivals[0]
-        how = compare(hits[features.name], hits[best.name])
-        words = {
-            1: "Links pay in training",
-            0: "These labels cannot show whether links pay in training",
-            -1: "Links do not pay in training",
-        }[how]
-        said.append(
-            f"{words}: from features this model is right for {_percent(features)} of {rows}, "
-            f"{best.name} for {_percent(best)}."
+    sentences = []
+    without = [other for other in others if not other.links]
+    simple = [o for o in without if o.name != LARGEST and "CoLinkDist" not in o.name]
+    if simple:
+        sentences.append(
+            f"{_outcome(LINKS_IN_TRAINING, features, simple[0], hits)}: from features this model "
+            f"is right for {_percent(features)} of {rows}, {simple[0].name} for "
+            f"{_percent(simple[0])}."
         )
-    how = compare(hits[links.name], hits[features.name])
-    words = {
-        1: "Links pay at prediction time, too",
-        0: "Links at prediction time make no difference that these labels can show",
-        -1: "Links do not pay at prediction time",
-    }[how]
-    said.append(f"{words}: {_percent(links)} with links, {_percent(features)} from features.")
-    for mine, rest in (
-        (features, [other for other in others if not other.links]),
-        (links, [other for other in others if other.links]),
-    ):
-        said += _against(mine, rest, hits)
-    return said
+    sentences.append(
+        f"{_outcome(LINKS_IN_PREDICTION, links, features, hits)}: {_percent(links)} with links, "
+        f"{_percent(features)} from features."
+    )
+    for mine, rest in ((features, without), (links, [other for other in others if other.links])):
+        if rest:
+            sentences.append(_against(mine, rest[0], hits))
+    return sentences
 
 
-def _against(
-    mine: Score, rest: Sequence[Score], hits: Mapping[str, np.ndarray[Any, Any]]
-) -> list[str]:
-    if not rest:
-        return []
-    how = mine.name.removeprefix("this model, ").capitalize()
-    best = rest[0]
+LINKS_IN_TRAINING = {
+    1: "Links pay in training",
+    0: "These labels cannot show whether links pay in training",
+    -1: "Links do not pay in training",
+}
+LINKS_IN_PREDICTION = {
+    1: "Links pay at prediction time, too",
+    0: "Links at prediction time make no difference that these labels can show",
+    -1: "Links do not pay at prediction time",
+}
+
+
+def _outcome(sentences: Mapping[int, str], a: Score, b: Score, hits: Mapping[str, Hits]) -> str:
+    """The sentence for a better than b, for no difference, or for a worse than b."""
+    return sentences[compare(hits[a.name], hits[b.name])]
+
+
+def _against(mine: Score, best: Score, hits: Mapping[str, Hits]) -> str:
+    """Compare this model with the best baseline of the same mode."""
+    mode = mine.name.removeprefix("this model, ").capitalize()
     sign = compare(hits[mine.name], hits[best.name])
     gap = 100 * (best.accuracy - mine.accuracy)
     if sign < 0:
-        return [
-            f"{how}, {best.name} is better than this model, by {gap:.1f} points: use it instead."
-        ]
+        return (
+            f"{mode}, {best.name} is better than this model, by {gap:.1f} points: use it instead."
+        )
     if gap > 0:
-        return [
-            f"{how}, {best.name} is ahead of this model by {gap:.1f} points, which so few labels "
+        return (
+            f"{mode}, {best.name} is ahead of this model by {gap:.1f} points, which so few labels "
             "cannot tell from chance."
-        ]
+        )
     if sign > 0:
-        return [f"{how}, it beats every baseline; the best of them is {best.name}."]
-    return [f"{how}, it is level with the best baseline, {best.name}."]
+        return f"{mode}, it beats every baseline; the best of them is {best.name}."
+    return f"{mode}, it is level with the best baseline, {best.name}."
 
 
-def compare(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> int:
-    """1 where ours is right more often than chance would have it, -1 where less, 0 between.
+def compare(ours: Hits, theirs: Hits) -> int:
+    """1 if ours is significantly better, -1 if it is significantly worse, 0 otherwise.
 
-    A paired test: only nodes on which the two differ count.
+    This is a paired test (McNemar's): only the nodes on which the two differ are relevant.
 
     Examples
     --------
@@ -249,7 +253,7 @@ def _percent(score: Score) -> str:
 
 
 def limits(graph: Graph, train: IntArray) -> list[str]:
-    """What a score on these labels cannot tell, in sentences.
+    """The limits of a score on these labels, in sentences.
 
     Examples
     --------
@@ -259,22 +263,21 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
     """
     labels = graph.labels[train]
     counts = np.bincount(labels[labels != UNKNOWN], minlength=graph.C)
-    said = []
+    sentences = []
     if len(train) < FEW_LABELS:
-        said.append(
-            f"There are only {len(train)} labelled rows: a score that rests on so few says next to "
-            "nothing. "
+        sentences.append(
+            f"There are only {len(train)} labelled rows: a score of so few says next to nothing. "
             "Label some dozens of rows."
         )
     absent, single = ([graph.classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
     if absent:
-        said.append(f"No row is labelled {_some(absent)}: the model cannot predict it.")
+        sentences.append(f"No row is labelled {_some(absent)}: the model cannot predict it.")
     if single:
-        said.append(
-            f"One row alone is labelled {_some(single)}: where it is held out nothing is known of "
-            "its class, so that the score counts it as an error."
+        sentences.append(
+            f"Only one row is labelled {_some(single)}: when it is held out, nothing is known of "
+            "its class, so the score counts it as an error."
         )
-    return [*said, *_link_limits(graph, train)]
+    return [*sentences, *_link_limits(graph, train)]
 
 
 def _link_limits(graph: Graph, train: IntArray) -> list[str]:

@@ -1,7 +1,7 @@
-"""What a call of `fit` asks of the panel, and what it gets.
+"""SelfLinkDist for `fit`: select validation nodes, train the panel, estimate its accuracy.
 
-Who judges follows from the splits: their validation nodes; where there are none, folds of the
-training labels, or a share of them where labels are many.
+The validation nodes are those of the splits; without any, they are folds of the training labels, or
+a share of them if there are many labels.
 """
 
 from __future__ import annotations
@@ -18,29 +18,35 @@ from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.errors import GraphError, OptionError
 from linkdist.nn.inputs import Inputs
+from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.panel.baselines import LARGEST, colinkdist, largest_class
 from linkdist.training.panel.estimates import Estimates, estimate, limits
 from linkdist.training.panel.learning import Panel, cycles_for, train_panel
-from linkdist.training.panel.replicas import FEW, Replica, folded, held, validated
-from linkdist.training.stages import Course
+from linkdist.training.panel.replicas import (
+    FEW,
+    Replica,
+    fold_replicas,
+    held_out_replicas,
+    validation_replicas,
+)
 from linkdist.training.targets import loop_on_targets
 
 FEWEST_VISITS = 5
-"""Visits below which folds are left out to keep within a budget."""
+"""Number of visits below which folds are omitted to keep a time budget."""
 STUDENTS = 0.6
-"""The share of a budget that is planned for the students; teachers and scores need the rest."""
+"""The share of a time budget for the students; teachers and scores need the rest."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a call of `fit` asks for; see there."""
+class PanelOptions:
+    """Options of SelfLinkDist; see `linkdist.fit`."""
 
     setting: str
     seeds: tuple[int, ...]
     epochs: int | None = None
     teachers: tuple[Any, ...] = ()
-    judge: bool = True
+    folds: bool = True
     baselines: bool = False
     budget: float | None = None
     held_out: float | None = None
@@ -48,9 +54,9 @@ class Asked:
 
 
 def fit_panel(
-    graph: Graph, splits: Sequence[Split], inputs: Inputs, course: Course, asked: Asked
+    graph: Graph, splits: Sequence[Split], inputs: Inputs, run: TrainingRun, options: PanelOptions
 ) -> tuple[Panel, Estimates | None]:
-    """Choose who judges, train, and put the estimates together."""
+    """Select the validation nodes, train, and estimate the accuracy."""
     started = time.perf_counter()
     for split in splits:
         classes = np.unique(graph.labels[split.train])
@@ -60,66 +66,66 @@ def fit_panel(
                 f"training needs labels of more than one class; found {found}. Label more rows."
             )
     given = [split for split in splits if len(split.validation)]
-    replicas = _replicas(graph, splits, len(given) == len(splits), asked)
+    replicas = _replicas(graph, splits, len(given) == len(splits), options)
     nodes = len(replicas[-1].view.nodes)
     folds = any(replica.kind != "kept" for replica in replicas)
     cycles: Sequence[int] = (
-        (asked.epochs,) if asked.epochs else cycles_for(nodes, folds, asked.hyper.batch)
+        (options.epochs,) if options.epochs else cycles_for(nodes, folds, options.hyper.batch)
     )
-    baselines = asked.baselines
-    if asked.budget is not None:
-        visit = seconds_per_visit(graph, replicas[-1], inputs, hyper=asked.hyper)
-        replicas, cycles = within(asked.budget * STUDENTS, visit, replicas, cycles)
+    baselines = options.baselines
+    if options.budget is not None:
+        visit = seconds_per_visit(graph, replicas[-1], inputs, hyper=options.hyper)
+        replicas, cycles = within(options.budget * STUDENTS, visit, replicas, cycles)
     panel = train_panel(
         graph,
         replicas,
         inputs,
-        course,
+        run,
         cycles=cycles,
-        teachers=asked.teachers,
+        teachers=options.teachers,
         splits=splits if given else (),
-        hyper=asked.hyper,
+        hyper=options.hyper,
     )
-    if asked.budget is not None:
-        left = asked.budget - (time.perf_counter() - started)
-        baselines = baselines and left > asked.budget / 3
+    if options.budget is not None:
+        left = options.budget - (time.perf_counter() - started)
+        baselines = baselines and left > options.budget / 3
     return panel, _estimates(graph, splits, panel, baselines)
 
 
 def _replicas(
-    graph: Graph, splits: Sequence[Split], validation: bool, asked: Asked
+    graph: Graph, splits: Sequence[Split], validation: bool, options: PanelOptions
 ) -> list[Replica]:
     if validation:
-        return validated(graph, splits, asked.setting, asked.seeds)
+        return validation_replicas(graph, splits, options.setting, options.seeds)
     if any(split is not splits[0] for split in splits):
         raise OptionError(
-            "splits without validation nodes must be one split for all replicas: folds of its "
-            "training labels judge them. Train the splits one by one, or give validation nodes."
+            "without validation nodes, all replicas must have the same split: folds of its "
+            "training labels validate them. Train the splits one by one, or give validation nodes."
         )
-    if asked.held_out:
-        return held(graph, splits[0], asked.setting, asked.seeds, asked.held_out)
-    if asked.judge and len(splits[0].train) > FEW:
-        return held(graph, splits[0], asked.setting, asked.seeds)
-    return folded(graph, splits[0], asked.setting, asked.seeds, asked.judge)
+    if options.held_out:
+        return held_out_replicas(graph, splits[0], options.setting, options.seeds, options.held_out)
+    if options.folds and len(splits[0].train) > FEW:
+        return held_out_replicas(graph, splits[0], options.setting, options.seeds)
+    return fold_replicas(graph, splits[0], options.setting, options.seeds, options.folds)
 
 
 def _estimates(
     graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool
 ) -> Estimates | None:
-    faculty = panel.faculty
-    if faculty is None or not faculty.judged:
+    ensemble = panel.ensemble
+    if ensemble is None or not ensemble.scored:
         return None
-    judged = {kind: dict(heard) for kind, heard in panel.judged.items()}
-    new = judged["new row" if "new row" in judged else "validation"]
-    new[LARGEST] = largest_class(faculty)
+    found = {kind: dict(by_name) for kind, by_name in panel.predictions.items()}
+    new = found["new row" if "new row" in found else "validation"]
+    new[LARGEST] = largest_class(ensemble)
     if baselines:
-        new |= colinkdist(faculty)
-    first = faculty.replicas[faculty.judged[0]]
-    seen = bool(np.isin(first.judges, first.view.nodes).all())
-    nodes = np.concatenate([faculty.replicas[place].judges for place in faculty.judged])
+        new |= colinkdist(ensemble)
+    first = ensemble.replicas[ensemble.scored[0]]
+    seen = bool(np.isin(first.validation, first.view.nodes).all())
+    nodes = np.concatenate([ensemble.replicas[place].validation for place in ensemble.scored])
     warnings = limits(graph, splits[0].train)
     rows = "rows of the table" if seen else "new rows"
-    return estimate(judged, panel.mixture, warnings, len(np.unique(nodes)), rows)
+    return estimate(found, panel.mixture, warnings, len(np.unique(nodes)), rows)
 
 
 def seconds_per_visit(
@@ -129,12 +135,12 @@ def seconds_per_visit(
     steps: int = 5,
     hyper: Hyperparameters | None = None,
 ) -> float:
-    """How long a student takes to visit each node once, measured on a few steps."""
+    """The time a student needs to visit each node once, measured on a few steps."""
     hyper = hyper or Hyperparameters()
     network = hyper.network(graph.d, graph.C, [0], inputs.device)
     even = torch.full((1, graph.n, graph.C), 1 / graph.C, device=inputs.device)
     loop = loop_on_targets(network, inputs, [replica.view], [0], even, 1, hyper.batch)
-    loop.run(min(1.0, 2 / loop.steps))  # what is compiled or allocated once does not count
+    loop.run(min(1.0, 2 / loop.steps))  # exclude compilation and first allocations
     steps = min(steps, loop.steps)
     started = time.perf_counter()
     loop.run(steps / loop.steps)
@@ -146,9 +152,10 @@ def seconds_per_visit(
 def within(
     seconds: float, visit: float, replicas: list[Replica], cycles: Sequence[int]
 ) -> tuple[list[Replica], Sequence[int]]:
-    """The replicas and cycles that fit into some seconds.
+    """The replicas and cycles that fit into a time budget.
 
-    First the schedule is shortened, then rows of the table go without a score, then all folds.
+    First the schedule is shortened; then the folds for rows of the table are omitted, then all
+    folds.
 
     Examples
     --------
@@ -168,15 +175,15 @@ def within(
 
 
 def renumbered(replicas: list[Replica]) -> list[Replica]:
-    """Replicas of which some were left out, their references in order again."""
+    """Correct the references between replicas after some were omitted."""
     if not replicas or any(replica.kind == "new row" for replica in replicas):
         first = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
         return [
             replace(replica, taught_by=first[0])
-            if replica.kind == "kept" and not len(replica.judges)
+            if replica.kind == "kept" and not len(replica.validation)
             else replica
             for replica in replicas
         ]
-    if any(len(replica.judges) for replica in replicas):
+    if any(len(replica.validation) for replica in replicas):
         return replicas
-    return [replace(replica, taught_by=0, trusts=()) for replica in replicas]
+    return [replace(replica, taught_by=0, calibrated_by=()) for replica in replicas]

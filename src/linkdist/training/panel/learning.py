@@ -1,17 +1,15 @@
-"""From a panel of teachers to one network.
+"""From an ensemble of teachers to one network.
 
-1. Teachers learn from each view's labels (`teachers`).
-2. Judges, labelled nodes that a view does not know, calibrate each teacher and choose the
-   teachers' shares, by likelihood (`faculty`, `mixing`).
-3. The target of a node is the mixture of the teachers over the view's links; a known label stands
-   in its place.
-4. A fresh forked MLP, the student, learns the targets from features: CE(z_i, t_i) + CE(s_i, t_j)
-   for a node i and a random neighbour j. It is what is kept. Its learning rate falls to nothing
-   over a cycle; where validation nodes judge, a second, longer cycle follows, and the better end
-   is kept.
-5. Judges calibrate the student from features and with links (`calibration`).
+1. Teachers learn from the labels of each view (`teachers`).
+2. Validation nodes, labelled nodes whose labels a view does not know, calibrate each teacher and
+   choose the weights of the mixture, by likelihood (`ensemble`, `mixing`).
+3. The target of a node is the mixture's prediction over the links of the view, or its known label.
+4. A new forked MLP, the student, learns the targets from features: CE(z_i, t_i) + CE(s_i, t_j) for
+   a node i and a random neighbour j. It is the model. Its learning rate decays to 0 over a cycle;
+   with validation nodes of a split, a second, longer cycle follows, and the better one is kept.
+5. Validation nodes calibrate the student, from features and with links (`calibration`).
 
-All replicas, those that folds judge and those that are kept, train side by side.
+All replicas, those of folds and those that are kept, train at the same time.
 """
 
 from __future__ import annotations
@@ -24,59 +22,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.data.graph import Graph
+from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split
 from linkdist.model import Model, logits
 from linkdist.nn.aggregation import VisibleNeighbours
 from linkdist.nn.inputs import Inputs
-from linkdist.training.history import History
+from linkdist.training.checkpoint import TrainingRun
+from linkdist.training.history import History, Snapshot
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH
 from linkdist.training.panel.calibration import Calibration, calibrate
-from linkdist.training.panel.faculty import Faculty, Judgement, picked
+from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
 from linkdist.training.panel.mixing import Array
 from linkdist.training.panel.replicas import Replica
 from linkdist.training.panel.teachers import (
     Classifier,
     LabelSpreading,
-    Lesson,
     Teacher,
+    TeachingContext,
     boosting_teachers,
     has_few_columns,
     linear_teachers,
     masks,
 )
-from linkdist.training.stages import Course, Snapshot
 from linkdist.training.targets import loop_on_targets
 
 FRESH = 1 << 20
-"""How far a student's seeds are from those of the replica."""
+"""Difference between the seeds of a student and of its replica."""
 CYCLES = (30, 60)
-"""Visits of each node in the students' cycles; folds have the first alone."""
+"""How often each cycle visits a node; folds have only the first cycle."""
 FEWEST_STEPS = 90
-"""Steps of a first cycle: where nodes are few, each of them is visited more often."""
+"""Minimum number of steps of the first cycle: with few nodes, each is visited more often."""
 MOST_STEPS = 450
-"""Steps of a cycle that folds judge: where nodes are many, each of them is visited less often."""
+"""Maximum number of steps with folds: with many nodes, each is visited less often."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What a panel leaves.
+    """The result of training a panel.
 
     Attributes
     ----------
     model : Model
         The kept replicas, calibrated.
     history : History
-        Accuracy of the judges after each cycle, or of the folds.
+        Accuracy on the validation nodes after each cycle.
     visits : int
         How often the student visited each node.
     mixture : mapping of str to float
-        The share of each teacher in the targets, the mean over kept replicas.
-    judged : mapping of str to mapping of str to Judgement
-        Predictions of the judges by what they stand for ('new row', 'known row', 'validation'),
-        then by who predicts: 'features' and 'links' are the student's, the others teachers'.
-    faculty : Faculty
+        The weight of each teacher in the targets, averaged over kept replicas.
+    predictions : mapping of str to mapping of str to Predictions
+        Predictions of validation nodes, by what the nodes represent ('new row', 'known row',
+        'validation'), then by model: 'features' and 'links' are the student, the others teachers.
+    ensemble : TeacherEnsemble
         The teachers.
     """
 
@@ -84,15 +82,15 @@ class Panel:
     history: History
     visits: int
     mixture: Mapping[str, float]
-    judged: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
-    faculty: Faculty | None = None
+    predictions: Mapping[str, Mapping[str, Predictions]] = field(default_factory=dict)
+    ensemble: TeacherEnsemble | None = None
 
 
 def train_panel(
     graph: Graph,
     replicas: Sequence[Replica],
     inputs: Inputs,
-    course: Course,
+    run: TrainingRun,
     *,
     cycles: Sequence[int] | None = None,
     teachers: Sequence[Any] = (),
@@ -104,36 +102,36 @@ def train_panel(
     Parameters
     ----------
     graph : Graph
-        Everything that is known; each replica sees its view of it.
+        The graph with all labels; each replica sees its view of it.
     replicas : sequence of Replica
-        As `validated` or `folded` gives them.
+        The result of `validation_replicas`, `fold_replicas` or `held_out_replicas`.
     inputs : Inputs
         The graph's features on a device.
-    course : Course
+    run : TrainingRun
         Progress and checkpoint.
     cycles : sequence of int, optional
-        Visits of each node in the students' cycles; by default those of `cycles_for`.
+        How often each cycle visits a node; by default `cycles_for`.
     teachers : sequence of classifiers, optional
-        More teachers: scikit-learn classifiers with `predict_proba`, on the features.
+        Additional teachers: scikit-learn classifiers with `predict_proba`, on the features.
     splits : sequence of Split, optional
-        Of the kept replicas, whose validation and test accuracies the history records.
+        The splits of the kept replicas, to record their validation and test accuracies.
     hyper : Hyperparameters, optional
         Hyperparameters of the student.
     """
-    hyper = hyper or Hyperparameters()
     folds = any(replica.kind != "kept" for replica in replicas)
+    hyper = hyper or Hyperparameters()
     cycles = cycles or cycles_for(len(replicas[-1].view.nodes), folds, hyper.batch)
     places = sorted({replica.taught_by for replica in replicas})
-    lesson = Lesson(graph, [replicas[place].view for place in places], inputs)
-    faculty = Faculty(graph, replicas, lesson, assemble(lesson, teachers))
-    once = folds or not faculty.judged
-    student = Student(faculty, inputs, cycles[:1] if once else cycles, splits, hyper)
-    student.train(course)
+    context = TeachingContext(graph, [replicas[place].view for place in places], inputs)
+    ensemble = TeacherEnsemble(graph, replicas, context, assemble(context, teachers))
+    once = folds or not ensemble.scored
+    student = Student(ensemble, inputs, cycles[:1] if once else cycles, splits, hyper)
+    student.train(run)
     return student.panel()
 
 
 def cycles_for(nodes: int, folds: bool = False, batch: int = BATCH) -> tuple[int, ...]:
-    """Visits of each node in the cycles; one cycle where folds judge.
+    """How often each cycle visits a node; with folds there is one cycle.
 
     Examples
     --------
@@ -149,42 +147,42 @@ def cycles_for(nodes: int, folds: bool = False, batch: int = BATCH) -> tuple[int
     return tuple(more * cycle for cycle in (CYCLES[:1] if folds else CYCLES))
 
 
-def assemble(lesson: Lesson, classifiers: Sequence[Any] = ()) -> list[list[Teacher]]:
-    """The teachers; those that differ in strength alone are one group."""
-    links = lesson.graph.links
+def assemble(context: TeachingContext, classifiers: Sequence[Any] = ()) -> list[list[Teacher]]:
+    """The teachers, in groups that differ in regularisation only."""
+    links = context.graph.links
     linked = bool((links[:, 0] != links[:, 1]).any())
     hops = {"hops": (0,)} if not linked else {}
-    groups: list[list[Teacher]] = [list(group) for group in linear_teachers(lesson, **hops)]
+    groups: list[list[Teacher]] = [list(group) for group in linear_teachers(context, **hops)]
     if linked:
-        groups.append([LabelSpreading(lesson)])
-    if has_few_columns(lesson.graph.features):
-        groups += [[teacher] for teacher in boosting_teachers(lesson, linked)]
+        groups.append([LabelSpreading(context)])
+    if has_few_columns(context.graph.features):
+        groups += [[teacher] for teacher in boosting_teachers(context, linked)]
     names: list[str] = []
     for template in classifiers:
         name = type(template).__name__
         names.append(name)
         number = "" if names.count(name) == 1 else f" {names.count(name)}"
-        groups.append([Classifier(lesson, template, name + number)])
+        groups.append([Classifier(context, template, name + number)])
     return groups
 
 
 class Student:
-    """The networks that learn the targets: those that are kept, and those that folds judge."""
+    """The networks that learn the targets: those that are kept, and those of folds."""
 
     KEEP_EVERY = 5
-    """Visits after which the state is kept."""
+    """Number of visits between checkpoints."""
 
     def __init__(
         self,
-        faculty: Faculty,
+        ensemble: TeacherEnsemble,
         inputs: Inputs,
         cycles: Sequence[int],
         splits: Sequence[Split] = (),
         hyper: Hyperparameters | None = None,
     ) -> None:
-        self.faculty, self.inputs, self.cycles = faculty, inputs, cycles
+        self.ensemble, self.inputs, self.cycles = ensemble, inputs, cycles
         self.hyper = hyper = hyper or Hyperparameters()
-        graph, replicas = faculty.graph, faculty.replicas
+        graph, replicas = ensemble.graph, ensemble.replicas
         self.seeds = [replica.seed + FRESH for replica in replicas]
         self.network = hyper.network(graph.d, graph.C, self.seeds, inputs.device)
         self.best = Snapshot(self.network)
@@ -193,130 +191,119 @@ class Student:
         self.scored = [
             r
             for r, replica in enumerate(replicas)
-            if splits or (len(replica.judges) and replica.kind != "known row")
+            if splits or (len(replica.validation) and replica.kind != "known row")
         ]
-        judged = splits or [split_of(replicas[r]) for r in self.scored]
-        self.history = History(graph, judged, inputs.device, rule="marked")
+        scored = splits or [split_of(replicas[r]) for r in self.scored]
+        self.history = History(graph, scored, inputs.device, rule="marked")
         self.visits = 0
 
-    def train(self, course: Course) -> None:
-        """Go through the cycles, as long as one of them makes a replica better."""
-        targets, hyper = self.faculty.targets(), self.hyper
-        views = [replica.view for replica in self.faculty.replicas]
+    def train(self, run: TrainingRun) -> None:
+        """Train the cycles, until one of them improves no replica."""
+        targets, hyper = self.ensemble.targets(), self.hyper
+        views = [replica.view for replica in self.ensemble.replicas]
         start, total = 0, sum(self.cycles)
         for cycle in self.cycles:
             end = start + cycle
-            if course.done <= end:
+            if run.done <= end:
                 how = hyper.batch, hyper.rate("selflinkdist"), hyper.decays("selflinkdist")
                 loop = loop_on_targets(
                     self.network, self.inputs, views, self.seeds, targets, cycle, *how
                 )
                 state = {**self.state(), **_named("adam", loop.adam.state())}
-                if course.done > start:
-                    load(state, course.tensors)
-                    self.history.load(course.tensors)
+                if run.done > start:
+                    run.resume(state, self.history)
 
                 def after(visit: int, live: dict[str, Tensor] = state, end: int = end) -> None:
                     keep = (visit + 1) % self.KEEP_EVERY == 0 or visit + 1 == end
-                    course.after(
-                        visit + 1, total, {**live, **self.history.state()} if keep else None
-                    )
+                    run.after(visit + 1, total, {**live, **self.history.state()} if keep else None)
 
-                loop.run(end, after, start=max(start, course.done))
+                loop.run(end, after, start=max(start, run.done))
                 self.visits = end
                 if not self.evaluate():
                     break
             start = end
         self.best.restore()
         if self.visits < total:
-            course.after(total, total, None)
+            run.after(total, total, None)
 
     def state(self) -> dict[str, Tensor]:
-        """The live tensors that the rest of the training depends on, but for Adam's."""
-        kept = {f"kept.{i}": tensor for i, tensor in enumerate(self.best.kept)}
-        return {**self.network.state_dict(prefix="network."), **kept, "lowest": self.lowest}
+        """The live tensors that the rest of the training depends on, except Adam's."""
+        network = self.network.state_dict(prefix="network.")
+        return {**network, **self.best.state(), "lowest": self.lowest}
 
     @torch.no_grad()
     def evaluate(self) -> bool:
-        """Let the judges compare the present weights with the best; whether any are better."""
+        """Compare the current weights with the best on validation nodes; True if any improved."""
         z, s = (part.log_softmax(-1) for part in logits(self.network, self.inputs))
-        found = Calibration.of(self.faculty, *self.heard(z, s))
+        found = Calibration.of(self.ensemble, *self.validation_rows(z, s))
         loss = torch.from_numpy(found.loss).to(self.lowest)
         better = loss < self.lowest
         self.lowest.copy_(torch.where(better, loss, self.lowest))
         self.best.keep(better)
         if self.scored:
-            lesson = self.faculty.lesson
-            word = lesson.neighbours.mean(s) if self.tests else self.around().mean(s)
-            features, links = found.scores(z, word)
+            context = self.ensemble.context
+            neighbour = context.neighbours.mean(s) if self.tests else self.links().mean(s)
+            features, links = found.scores(z, neighbour)
             self.history.record("features", features[self.scored])
             self.history.record("mean", links[self.scored])
             self.history.mark(better[self.scored])
         return bool(better.any())
 
-    def around(self) -> VisibleNeighbours:
-        """The links among the nodes that are there when judges are predicted."""
-        lesson = self.faculty.lesson
-        present = [replica.present for replica in self.faculty.replicas]
-        return lesson.around(masks(present, self.faculty.graph.n).to(lesson.device))
+    def links(self) -> VisibleNeighbours:
+        """The links among the nodes that are visible when validation nodes are predicted."""
+        context = self.ensemble.context
+        present = [replica.present for replica in self.ensemble.replicas]
+        return context.among(masks(present, self.ensemble.graph.n).to(context.device))
 
-    def heard(self, z: Tensor, s: Tensor) -> tuple[list[Array], list[Array]]:
-        """What each replica says of its judges: log p of its own head, and the neighbours' mean."""
-        nodes = [replica.judges for replica in self.faculty.replicas]
-        return picked(z, nodes), picked(self.around().mean(s), nodes)
+    def validation_rows(self, z: Tensor, s: Tensor) -> tuple[list[Array], list[Array]]:
+        """For each replica's validation nodes: log p(z), and the neighbours' mean of log p(s)."""
+        nodes = [replica.validation for replica in self.ensemble.replicas]
+        return rows_of(z, nodes), rows_of(self.links().mean(s), nodes)
 
     @torch.no_grad()
     def panel(self) -> Panel:
-        """The kept replicas, calibrated, and what the judges heard."""
-        faculty, replicas = self.faculty, self.faculty.replicas
+        """The calibrated model, and the predictions of validation nodes."""
+        ensemble, replicas = self.ensemble, self.ensemble.replicas
         z, s = (part.log_softmax(-1) for part in logits(self.network, self.inputs))
-        own, word = self.heard(z, s)
-        found = Calibration.of(faculty, own, word)
-        judged: dict[str, dict[str, Judgement]] = {}
+        own, neighbour = self.validation_rows(z, s)
+        found = Calibration.of(ensemble, own, neighbour)
+        predictions: dict[str, dict[str, Predictions]] = {}
         for kind in ("new row", "known row", "kept"):
-            places = [r for r, q in enumerate(replicas) if q.kind == kind and len(q.judges)]
+            places = [r for r, q in enumerate(replicas) if q.kind == kind and len(q.validation)]
             if not places:
                 continue
-            labels = faculty.labels(places)
-            features = np.concatenate([found.features(r, own[r]) for r in places])
-            links = np.concatenate([found.links(r, own[r], word[r]) for r in places])
             name = "validation" if kind == "kept" else kind
-            judged[name] = {
-                "features": Judgement(features, labels),
-                "links": Judgement(links, labels),
-            }
+            predictions[name] = _both_modes(found, places, own, neighbour, ensemble.labels(places))
             if kind != "known row":
-                names = [group[0].name for group in faculty.groups]
-                judged[name] |= {name: faculty.opinion(g) for g, name in enumerate(names)}
+                names = [group[0].name for group in ensemble.groups]
+                predictions[name] |= {name: ensemble.predictions(g) for g, name in enumerate(names)}
         kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
         if any(len(replicas[r].known) for r in kept):
-            judged["known row"] = self._known_rows(found, z, s, kept)
-        model = calibrate(self.network, kept, found, faculty.graph)
-        return Panel(model, self.history, self.visits, faculty.mixture(), judged, faculty)
+            nodes = [replica.known for replica in replicas]
+            own, neighbour = rows_of(z, nodes), rows_of(self.links().mean(s), nodes)
+            labels = np.concatenate([ensemble.graph.labels[nodes[r]] for r in kept])
+            predictions["known row"] = _both_modes(found, kept, own, neighbour, labels)
+        model = calibrate(self.network, kept, found, ensemble.graph)
+        return Panel(model, self.history, self.visits, ensemble.mixture(), predictions, ensemble)
 
-    def _known_rows(
-        self, found: Calibration, z: Tensor, s: Tensor, kept: Sequence[int]
-    ) -> dict[str, Judgement]:
-        """Predictions of nodes that are in the view without their labels."""
-        replicas = self.faculty.replicas
-        nodes = [replica.known for replica in replicas]
-        own, word = picked(z, nodes), picked(self.around().mean(s), nodes)
-        labels = np.concatenate([self.faculty.graph.labels[replicas[r].known] for r in kept])
-        features = np.concatenate([found.features(r, own[r]) for r in kept])
-        links = np.concatenate([found.links(r, own[r], word[r]) for r in kept])
-        return {"features": Judgement(features, labels), "links": Judgement(links, labels)}
+
+def _both_modes(
+    found: Calibration,
+    places: Sequence[int],
+    own: Sequence[Array],
+    neighbour: Sequence[Array],
+    labels: IntArray,
+) -> dict[str, Predictions]:
+    """The calibrated predictions of some replicas, from features and with links."""
+    features = [found.features(r, own[r]) for r in places]
+    links = [found.links(r, own[r], neighbour[r]) for r in places]
+    both = {"features": features, "links": links}
+    return {mode: Predictions(np.concatenate(rows), labels) for mode, rows in both.items()}
 
 
 def split_of(replica: Replica) -> Split:
-    """A replica's labels and judges as a split without test nodes."""
-    return Split(replica.view.train, replica.judges, np.array([], dtype=np.int64))
-
-
-def load(live: Mapping[str, Tensor], kept: Mapping[str, Tensor]) -> None:
-    """Put a checkpoint's tensors in place."""
-    with torch.no_grad():
-        for name, tensor in live.items():
-            tensor.copy_(kept[name])
+    """The training and validation nodes of a replica as a split without test nodes."""
+    return Split(replica.view.train, replica.validation, np.array([], dtype=np.int64))
 
 
 def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

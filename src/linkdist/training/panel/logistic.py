@@ -2,10 +2,10 @@
 
     minimise over W, b:    c · Σ_i CE(x_i W + b, y_i) + ½ |W|²
 
-where c is scikit-learn's `C`; for two classes, which scikit-learn gives one vector of weights, c is
-`C` / 2. The R problems share a loop of L-BFGS but no number: each has its
-own search direction and its own step. The rows x_i come as a function of W, so that neighbour
-averages of a sparse matrix need never be written down.
+where c is scikit-learn's `C`; for two classes, for which scikit-learn has one vector of weights, c
+is `C` / 2. The R problems share a loop of L-BFGS, but each has its own search direction and step.
+The rows x_i are given as a function W → x W, so that neighbour averages of a sparse matrix need not
+be stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ITERATIONS = 60
 MEMORY = 10
 HALVINGS = 8
 TOLERANCE = 1e-7
-"""A problem is solved where a step promises less than this share of its value."""
+"""A problem is solved when a step would reduce its value by less than this share."""
 
 
 def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Te
     rows : callable
         x W of each problem's rows.
     labels : (R, m) tensor of int
-        Classes; rows with -1 do not count.
+        Classes; rows with -1 are ignored.
     d, C : int
         Numbers of features and classes.
     strength : (R,) tensor
@@ -98,11 +98,11 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
                 break
             length = torch.where(enough, length, length / 2)
             found, there = function(point + length.unsqueeze(1) * direction)
-        # Once solved, a problem stays as it is, however long the others take.
+        # A solved problem does not change while the others continue.
         solved = solved | ~(found < value)
         better = ~solved.unsqueeze(1)
         step = torch.where(better, length.unsqueeze(1) * direction, 0.0)
-        # A point that overflowed is NaN, which no factor of 0 takes away.
+        # A point that overflowed is NaN, and 0 times NaN is NaN.
         change = torch.where(better, there - gradient, 0.0)
         steps, changes = [*steps, step][-MEMORY:], [*changes, change][-MEMORY:]
         point = point + step
@@ -112,7 +112,7 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
 
 
 def _direction(gradient: Tensor, steps: list[Tensor], changes: list[Tensor]) -> Tensor:
-    """-H g by the two loops over the last steps; a step of nothing counts for nothing."""
+    """-H g by the two-loop recursion over the last steps; steps of length 0 are ignored."""
     q, kept = gradient.clone(), []
     for step, change in zip(reversed(steps), reversed(changes), strict=True):
         curvature = (step * change).sum(1)

@@ -1,13 +1,14 @@
-"""How much to trust each opinion, chosen by likelihood.
+"""Calibration and mixture weights by maximum likelihood.
 
-Labelled nodes that a training did not see judge its predictions. Likelihood is the measure: unlike
-accuracy it does not reward predicting the largest class, and it tells good guesses from lucky ones.
+Predictions are compared on validation nodes, whose labels were not used to make them. The measure
+is the likelihood: unlike accuracy, it does not reward predicting the largest class, and it depends
+on the confidence of a prediction.
 
-`exponents` calibrates: the λ of p ∝ Π_k p_k^λ_k · π^δ, with π the judges' shares of the classes.
-One opinion gives one over the temperature; two say how much a node's own prediction and its
-neighbours' count. The factor π^δ corrects for classes that are rarer, or more frequent, among the
-labels than among the judges, and for a share that several opinions count more than once.
-`mixture_weights` mixes: the shares w of p = Σ_k w_k p_k.
+`exponents` calibrates: it finds the λ and δ of p ∝ Π_k p_k^λ_k · π^δ, with π the class shares of
+the validation nodes. For one prediction, λ is the inverse of the temperature; for two, the λ weight
+a node's own prediction and its neighbours'. The factor π^δ corrects for classes that are rarer or
+more frequent among the training labels than among the validation nodes, and for shares that several
+predictions count more than once. `mixture_weights` finds the weights w of p = Σ_k w_k p_k.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from linkdist.data.graph import IntArray
 Array: TypeAlias = npt.NDArray[np.float64]
 
 STEPS = 50
-"""Newton steps at most; a handful is usual."""
+"""Maximum number of Newton steps; usually a few are enough."""
 
 
 def class_shares(labels: IntArray, C: int) -> Array:
-    """Log of the classes' shares (C,), each class counted once more than it is there.
+    """Log of the classes' shares (C,), with one added to the count of each class.
 
     Examples
     --------
@@ -40,25 +41,25 @@ def class_shares(labels: IntArray, C: int) -> Array:
     return shares
 
 
-def exponents(opinions: Array, shares: Array, labels: IntArray, prior: Sequence[float]) -> Array:
-    """The λ and δ that make p ∝ Π_k p_k^λ_k · π^δ most likely, by Newton's method.
+def exponents(predictions: Array, shares: Array, labels: IntArray, prior: Sequence[float]) -> Array:
+    """The λ and δ that maximise the likelihood of p ∝ Π_k p_k^λ_k · π^δ, by Newton's method.
 
     Parameters
     ----------
-    opinions : (K, N, C) array
-        log p_k of the judges; an additive constant in a row does not matter.
+    predictions : (K, N, C) array
+        log p_k of the validation nodes; an additive constant in a row does not matter.
     shares : (C,) array
         log π.
     labels : (N,) int array
-        The judges' classes.
+        The classes of the validation nodes.
     prior : (K,) sequence of float
-        Where λ is without any judge; δ is 0 there. It counts as (λ - prior)² / 2 in the
-        log-likelihood, which a few dozen judges outweigh.
+        The λ without validation nodes; δ is then 0. It adds (λ - prior)² / 2 to the negative
+        log-likelihood, which a few dozen nodes outweigh.
 
     Returns
     -------
     (K + 1,) array
-        λ, none below 0, and δ.
+        λ, which is not negative, and δ.
 
     Examples
     --------
@@ -70,8 +71,8 @@ def exponents(opinions: Array, shares: Array, labels: IntArray, prior: Sequence[
     start = np.array([*prior, 0.0])
     if not len(labels):
         return start
-    flat = np.broadcast_to(shares, (1, *opinions.shape[1:]))
-    parts = np.concatenate([opinions, flat])  # (K + 1, N, C)
+    flat = np.broadcast_to(shares, (1, *predictions.shape[1:]))
+    parts = np.concatenate([predictions, flat])  # (K + 1, N, C)
     free = np.ones(len(start), dtype=bool)
     while True:
         found = _newton(parts, labels, start, free)
@@ -82,7 +83,7 @@ def exponents(opinions: Array, shares: Array, labels: IntArray, prior: Sequence[
 
 
 def _newton(parts: Array, labels: IntArray, prior: Array, free: npt.NDArray[np.bool_]) -> Array:
-    """The best exponents, those that are not free left where they are."""
+    """The best exponents; those that are not free stay unchanged."""
     rows = np.arange(len(labels))
     truth = parts[:, rows, labels].sum(1)  # (K,)
 
@@ -109,21 +110,22 @@ def _newton(parts: Array, labels: IntArray, prior: Array, free: npt.NDArray[np.b
 
 
 def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
-    """Shares w that make Σ_k w_k p_k most likely, by expectation maximisation.
+    """Weights w that maximise the likelihood of Σ_k w_k p_k, by expectation maximisation.
 
     Parameters
     ----------
     p : (K, N) array
-        The probability that each of K opinions gives to the true class of each judge.
+        The probability of each validation node's true class in each of K predictions.
     prior : float, optional
-        Imaginary judges that each opinion alone explains, so that few judges exclude nobody.
+        Number of pseudo-nodes that each prediction alone explains, so that a few nodes do not
+        reduce a weight to 0.
     rounds : int, optional
-        Of expectation and maximisation.
+        Number of iterations.
 
     Returns
     -------
     (K,) array
-        w; sums to 1.
+        w, which sums to 1.
 
     Examples
     --------
@@ -139,14 +141,14 @@ def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
     return weights
 
 
-def chosen_by_class(labels: IntArray) -> bool:
-    """Whether there is the same number of labels of each class that has any.
+def is_balanced(labels: IntArray) -> bool:
+    """Whether all classes that occur have the same number of labels, up to one.
 
-    Then labels were chosen by class, and their shares say nothing of those of all nodes.
+    The labels were then selected by class, and their shares are not those of all nodes.
 
     Examples
     --------
-    >>> chosen_by_class(np.array([0, 0, 1, 1, 2, 2])), chosen_by_class(np.array([0, 0, 1]))
+    >>> is_balanced(np.array([0, 0, 1, 1, 2, 2])), is_balanced(np.array([0, 0, 1]))
     (True, False)
     """
     counts = np.bincount(labels)
@@ -155,20 +157,20 @@ def chosen_by_class(labels: IntArray) -> bool:
 
 
 def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
-    """Log of the classes' shares (C,) among nodes that were predicted as if all were equal.
+    """Log of the classes' shares (C,) among nodes, from predictions that assume equal shares.
 
-    Expectation maximisation finds the shares π that make predictions p_ic · C π_c most likely
-    (Saerens, Latinne and Decaestecker, 2002).
+    Expectation maximisation finds the shares π that maximise the likelihood of predictions
+    p_ic · C π_c (Saerens, Latinne and Decaestecker, 2002).
 
     Parameters
     ----------
     p : (N, C) array
-        Probabilities, by labels of which there is the same number of each class.
+        Probabilities of a classifier that was trained on balanced labels.
     prior : float, optional
-        Imaginary nodes, as a share of N, of equal shares: where predictions say nothing, all
-        classes stay equal.
+        Number of pseudo-nodes with equal shares, as a share of N: uninformative predictions leave
+        the shares equal.
     rounds : int, optional
-        Of expectation and maximisation.
+        Number of iterations.
 
     Examples
     --------
@@ -186,14 +188,14 @@ def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
     return log
 
 
-def calibrated(opinions: Array, shares: Array, by: Array) -> Array:
-    """Log-probabilities (N, C) of Π_k p_k^λ_k · π^δ, from opinions (K, N, C).
+def calibrated(predictions: Array, shares: Array, by: Array) -> Array:
+    """Log-probabilities (N, C) of Π_k p_k^λ_k · π^δ, from predictions (K, N, C).
 
     Examples
     --------
     >>> calibrated(np.log([[[0.8, 0.2]]]), np.zeros(2), np.array([0.0, 0.0])).round(2)
     array([[-0.69, -0.69]])
     """
-    scores = np.tensordot(by[:-1], opinions, 1) + by[-1] * shares
+    scores = np.tensordot(by[:-1], predictions, 1) + by[-1] * shares
     log_p: Array = log_softmax(scores, axis=1)
     return log_p

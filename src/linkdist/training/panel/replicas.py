@@ -1,12 +1,15 @@
-"""Who trains on what, and who judges whom.
+"""The replicas of a panel: their views, and the validation nodes of each.
 
-A replica of the panel sees a view and learns from its labels. Its judges are labelled nodes that
-its view does not have, or whose labels it does not know. Where validation nodes are given they
-judge. Where they are not and labels are few, folds do: each label is held out once from a replica
-that hides its node altogether, as a new row would be, and once from one that knows the node but
-not its label. The last replicas, which are kept, learn from all labels and have no judges. Where
-labels are many, a tenth of them is held out: half of these nodes are hidden and judge, half stay
-without their labels.
+A replica sees a view and learns from its labels. Its validation nodes are labelled nodes that are
+not in its view, or whose labels it does not know. They are
+
+- the validation nodes of its split, if there are any;
+- otherwise, with few labels, a fold of the training labels. Each label is held out twice: once from
+  a replica that does not see its node at all ('new row'), and once from a replica that sees the
+  node without its label ('known row'). The last replicas, which are kept, learn from all labels and
+  have no validation nodes;
+- otherwise a tenth of the training labels: half of these nodes are hidden and are validation nodes,
+  the other half stay in the view without their labels.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, View, held_out, observe
 
 FOLDS = 5
-"""How many parts the labels are divided into where folds judge."""
+"""Number of folds."""
 FEWEST = 4
-"""Labels below which there are no folds."""
+"""Minimum number of labels for folds."""
 FEW = 1000
-"""Labels up to which folds judge; with more, a share of them is held out."""
+"""Maximum number of labels for folds; with more, a share of them is held out."""
 
 
 @dataclass(frozen=True)
@@ -35,42 +38,42 @@ class Replica:
     ----------
     view : View
         What it sees.
-    judges : (k,) int array
+    validation : (k,) int array
         Labelled nodes whose labels it does not know.
     present : (n',) int array
-        The nodes that are there when the judges are predicted.
+        The nodes that are visible when the validation nodes are predicted.
     seed : int
-        Of its weights and sampling.
+        Random seed of its weights and sampling.
     taught_by : int
         The place, in the list of replicas, of the one whose teachers it shares.
-    trusts : tuple of int
-        The places of the replicas whose judges choose among its teachers.
+    calibrated_by : tuple of int
+        The places of the replicas whose validation nodes calibrate and weight its teachers.
     kind : {'kept', 'new row', 'known row'}
-        Whether it is kept, or what its judges stand for.
+        Whether it is kept; otherwise what its validation nodes represent.
     known : (l,) int array
-        Labelled nodes that its view has without their labels, and that choose nothing.
+        Labelled nodes that its view has without their labels, for scores only.
     """
 
     view: View
-    judges: IntArray
+    validation: IntArray
     present: IntArray
     seed: int
     taught_by: int
-    trusts: tuple[int, ...]
+    calibrated_by: tuple[int, ...]
     kind: str
     known: IntArray = field(default_factory=lambda: np.array([], dtype=np.int64))
 
 
-def validated(
+def validation_replicas(
     graph: Graph, splits: Sequence[Split], setting: str, seeds: Sequence[int]
 ) -> list[Replica]:
-    """One replica for each split, judged by its own validation nodes.
+    """One replica for each split, with the validation nodes of the split.
 
     Examples
     --------
     >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
     >>> split = Split(np.array([0, 1]), np.array([2]), np.array([], dtype=int))
-    >>> validated(graph, [split], "inductive", [0])[0].present
+    >>> validation_replicas(graph, [split], "inductive", [0])[0].present
     array([0, 1, 2])
     """
     found = []
@@ -81,34 +84,32 @@ def validated(
     return found
 
 
-def folded(
-    graph: Graph, split: Split, setting: str, seeds: Sequence[int], judge: bool = True
+def fold_replicas(
+    graph: Graph, split: Split, setting: str, seeds: Sequence[int], folds: bool = True
 ) -> list[Replica]:
-    """Folds of the training labels, then a replica for each seed that learns from all of them.
+    """Replicas for each fold of the training labels, then one for each seed with all labels.
 
     Examples
     --------
     >>> graph = Graph.build(np.eye(6), [(0, 1), (2, 3)], [0, 1, 0, 1, 0, -1])
     >>> split = Split(np.arange(5), np.array([], dtype=int), np.array([], dtype=int))
-    >>> [replica.kind for replica in folded(graph, split, "transductive", [0])]
+    >>> [replica.kind for replica in fold_replicas(graph, split, "transductive", [0])]
     ['new row', 'new row', 'new row', 'new row', 'new row', 'known row', 'known row', 'known row', \
 'known row', 'known row', 'kept']
     """
     whole = observe(graph, split, setting)
     parts = stratified(graph.labels[split.train], FOLDS, seeds[0])
-    count = int(parts.max(initial=-1)) + 1 if judge and len(split.train) >= FEWEST else 0
+    count = int(parts.max(initial=-1)) + 1 if folds and len(split.train) >= FEWEST else 0
     everyone = tuple(range(count))
     hidden, known = [], []
     for k in everyone:
-        judges = split.train[parts == k]
+        validation = split.train[parts == k]
         others = tuple(j for j in everyone if j != k)
         labels = whole.labels.copy()
-        labels[judges] = UNKNOWN
-        told = Replica(
-            replace(whole, labels=labels), judges, whole.nodes, seeds[0] + k, k, others, "known row"
-        )
-        known.append(told)
-        hidden.append(replace(told, view=_without(told.view, judges), kind="new row"))
+        labels[validation] = UNKNOWN
+        view, seed = replace(whole, labels=labels), seeds[0] + k
+        known.append(Replica(view, validation, whole.nodes, seed, k, others, "known row"))
+        hidden.append(replace(known[-1], view=_without(view, validation), kind="new row"))
     none = np.array([], dtype=np.int64)
     kept = [Replica(whole, none, whole.nodes, seed, 0, everyone, "kept") for seed in seeds]
     found = [*hidden, *known, *kept]
@@ -116,18 +117,20 @@ def folded(
     return [replace(r, taught_by=first) if r.kind == "kept" else r for r in found]
 
 
-def held(
+def held_out_replicas(
     graph: Graph, split: Split, setting: str, seeds: Sequence[int], share: float = HELD_OUT
 ) -> list[Replica]:
-    """Replicas that are judged by a share of the training labels: half of it hidden altogether.
+    """One replica for each seed, with a share of the training labels as validation labels.
 
     Examples
     --------
     >>> graph = Graph.build(np.ones((40, 1)), [(0, 1)], np.arange(40) % 2)
     >>> split = Split(np.arange(40), np.array([], dtype=int), np.array([], dtype=int))
-    >>> replica = held(graph, split, "transductive", [0])[0]
-    >>> len(replica.view.train), len(replica.judges), len(replica.known), len(replica.view.nodes)
-    (36, 2, 2, 38)
+    >>> replica = held_out_replicas(graph, split, "transductive", [0])[0]
+    >>> len(replica.view.train), len(replica.validation), len(replica.known)
+    (36, 2, 2)
+    >>> len(replica.view.nodes)
+    38
     """
     whole = observe(graph, split, setting)
     aside = held_out(whole.labels, share, seeds[0]).validation
@@ -144,7 +147,7 @@ def held(
 
 
 def stratified(labels: IntArray, folds: int, seed: int) -> IntArray:
-    """Which of some folds each label is in: classes spread evenly, all folds of like size.
+    """The fold of each label: stratified by class, with folds of similar size.
 
     Examples
     --------
@@ -160,7 +163,7 @@ def stratified(labels: IntArray, folds: int, seed: int) -> IntArray:
 
 
 def _without(view: View, hidden: IntArray) -> View:
-    """A view that lacks some nodes and their links."""
+    """A view without some nodes and their links."""
     there = np.zeros(len(view.labels), dtype=bool)
     there[view.nodes] = True
     there[hidden] = False

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from linkdist.kernels.objective import Objective
-from linkdist.nn.losses import Coefficients, link_loss
+from linkdist.nn.losses import Coefficients, LinkLoss, link_loss
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -17,8 +16,8 @@ def test_the_compiled_loss_is_the_plain_one(shape, device):
     by = Coefficients(*torch.rand(3, R, generator=random), torch.rand(R, C, generator=random))
     plain, dz, ds = result(lambda z, s: link_loss(z, s, y, by), z, s)
     y, by = y.to(device), Coefficients(*(part.to(device) for part in by))
-    objective = Objective(by, S)
-    assert device == "cpu" or objective.compiled is not None
+    objective = LinkLoss(by, S)
+    assert device == "cpu" or objective.kernel is not None
     for fast, slow in zip(
         result(lambda z, s: objective(z, s, y), z.to(device), s.to(device)),
         (plain, dz, ds),
@@ -38,6 +37,6 @@ def result(loss, z, s):
 def test_a_batch_without_a_label_teaches_by_distillation_alone():
     z, s = torch.randn(2, 1, 2, 5, 3)
     by = Coefficients(*torch.full((3, 1), 0.5), torch.ones(1, 3))
-    loss = Objective(by, 2)(z, s, torch.full((1, 2, 5), -1))
+    loss = LinkLoss(by, 2)(z, s, torch.full((1, 2, 5), -1))
     apart = (z[:, :2] - s[:, :2].flip(1)).square().mean((-2, -1)).sum(-1)
     torch.testing.assert_close(loss, 0.5 * apart)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from linkdist.nn.averaging import Average
 from linkdist.nn.network import ForkedMLP
+from linkdist.nn.optim import Average
 
 
 def walked(steps, active, decay=0.9):
@@ -19,7 +19,7 @@ def walked(steps, active, decay=0.9):
             for live in network.state_dict().values():
                 live.copy_(torch.rand(live.shape, generator=random))
         path.append([live.clone() for live in network.state_dict().values()])
-        average.take(active[step])
+        average.update(active[step])
     return average, path
 
 
@@ -52,6 +52,6 @@ def test_a_replica_that_holds_still_keeps_its_average():
 def test_the_network_itself_is_not_touched():
     network = ForkedMLP(d=3, C=2, seeds=[0], hidden=4)
     before = [live.clone() for live in network.state_dict().values()]
-    Average(network).take(torch.ones(1))
+    Average(network).update(torch.ones(1))
     for live, was in zip(network.state_dict().values(), before, strict=True):
         assert torch.equal(live, was)

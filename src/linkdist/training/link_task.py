@@ -1,0 +1,278 @@
+"""Training on links, as in the paper: the coefficients of the loss, the loss, the evaluation.
+
+A step of LinkDist takes a batch of directed edges (i, j), CoLinkDist also one random node k for
+each. The loss needs α, β1, β2 and class weights. They are ratios of counts, and counts add up: the
+counts of a graph that grows are the sum of those of its parts, so the old part is not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from linkdist.data.graph import Graph, IntArray
+from linkdist.data.splits import Split, View, observe
+from linkdist.errors import GraphError, check_names
+from linkdist.model import FORMS, logits, message_passing
+from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.inputs import Inputs
+from linkdist.nn.losses import Coefficients, LinkLoss
+from linkdist.nn.network import ForkedMLP, Noise
+from linkdist.nn.optim import RATE, Adam, Average
+from linkdist.nn.sampling import RandomStreams
+from linkdist.training.history import History, Snapshot
+from linkdist.training.loop import BATCH, Loop, Loss, padded
+
+METHODS = ("linkdist", "colinkdist")
+VISITS = 200
+"""How often training visits a node: epochs = floor(200 / average degree)."""
+BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
+"""β1 + β2 in each setting; with None, β1 = r_n and β2 = r_e."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The counts of a view that the coefficients depend on.
+
+    Attributes
+    ----------
+    nodes, ends : int
+        Number of nodes, and of endpoints of directed edges.
+    of_nodes, of_ends : (C,) int arrays
+        Number of training nodes of each class, and of edge endpoints at them.
+    """
+
+    nodes: int
+    ends: int
+    of_nodes: IntArray
+    of_ends: IntArray
+
+    @classmethod
+    def of(cls, view: View) -> Tally:
+        """Count a view.
+
+        Examples
+        --------
+        >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
+        >>> view = observe(graph, Split(*map(np.array, ([0], [1], [2]))), "transductive")
+        >>> Tally.of(view)
+        Tally(nodes=3, ends=8, of_nodes=array([1, 0]), of_ends=array([2, 0]))
+        """
+        ends = view.labels[view.edges]  # (e', 2)
+        of_nodes = np.bincount(view.labels[view.train], minlength=view.C)
+        of_ends = np.bincount(ends[ends >= 0], minlength=view.C)
+        return cls(len(view.nodes), ends.size, of_nodes, of_ends)
+
+    def __add__(self, other: Tally) -> Tally:
+        """The counts of two parts together."""
+        return Tally(
+            self.nodes + other.nodes,
+            self.ends + other.ends,
+            self.of_nodes + other.of_nodes,
+            self.of_ends + other.of_ends,
+        )
+
+
+def coefficients(
+    views: Sequence[View | Tally], beta: float | None = None, device: torch.device | None = None
+) -> Coefficients:
+    """The coefficients of the loss for each view.
+
+    With r_n the share of nodes that are training nodes and r_e the share of edge endpoints that
+    are: α = 1 - r_e; β1 = r_n and β2 = r_e, or β1 + β2 = `beta` in that ratio. Class weights
+    w_c ∝ (training nodes of class c) / (their endpoints in the edges), scaled to sum to C.
+
+    Examples
+    --------
+    >>> coefficients([Tally(3, 8, np.array([1, 0]), np.array([2, 0]))]).alpha
+    tensor([0.7500])
+    """
+    tallies = [view if isinstance(view, Tally) else Tally.of(view) for view in views]
+    rows = [_coefficients(tally, beta) for tally in tallies]
+    alpha, beta1, beta2, weights = (
+        torch.tensor(np.array(part), dtype=torch.float32, device=device)
+        for part in zip(*rows, strict=True)
+    )
+    return Coefficients(alpha, beta1, beta2, weights)
+
+
+def _coefficients(
+    of: Tally, beta: float | None
+) -> tuple[float, float, float, npt.NDArray[np.float64]]:
+    known, labelled = int(of.of_ends.sum()), int(of.of_nodes.sum())
+    if known == 0:
+        raise GraphError(
+            f"training needs a link that touches a labelled node; found {labelled} "
+            f"labelled nodes and {of.ends // 2} directed edges that touch none of them. "
+            "Add labels or links."
+        )
+    r_n, r_e = labelled / of.nodes, known / of.ends
+    beta1, beta2 = (r_n, r_e) if beta is None else beta * np.array([r_n, r_e]) / (r_n + r_e)
+    some = of.of_ends > 0
+    weights = np.divide(of.of_nodes, of.of_ends, out=np.zeros(len(some)), where=some)
+    return 1 - r_e, beta1, beta2, weights * len(some) / weights.sum()
+
+
+class Seen(NamedTuple):
+    """The part of the graph that R replicas may see, on a device.
+
+    Attributes
+    ----------
+    edges : (R, e, 2) tensor of int
+        Directed edges.
+    nodes : (R, n') tensor
+        The visible nodes, from which k is drawn.
+    counts : (R, 1) tensor
+        Number of visible nodes of each replica.
+    labels : (R, n) tensor
+        y, or `UNKNOWN`.
+    """
+
+    edges: Tensor
+    nodes: Tensor
+    counts: Tensor
+    labels: Tensor
+
+
+def seen_by(views: Sequence[View], device: torch.device) -> Seen:
+    """The views of R replicas as tensors on a device."""
+    return Seen(
+        edges=padded([view.edges for view in views], device),
+        nodes=padded([view.nodes for view in views], device),
+        counts=torch.tensor([[len(view.nodes)] for view in views], device=device),
+        labels=torch.from_numpy(np.stack([view.labels for view in views])).to(device),
+    )
+
+
+def loss_on_links(
+    network: ForkedMLP, inputs: Inputs, seen: Seen, by: Coefficients, method: str
+) -> Loss:
+    """The loss of a batch of edges, for `Loop`."""
+    check_names("method", [method], METHODS)
+    edges, nodes, counts, labels = seen
+    replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
+    sides = 3 if method == "colinkdist" else 2
+    link_loss = LinkLoss(by, sides)
+
+    def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
+        R, B = index.shape
+        shape, dropout = (R, sides, B), network.dropout
+        bits, numbers = streams.draw(shape, network.hidden, network.blocks, B, dropout)
+        rows = edges[replica, index].transpose(1, 2).long()  # (R, 2, B)
+        if sides == 3:
+            k = nodes.gather(1, numbers.remainder(counts))  # (R, B)
+            rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
+        z, s = network(inputs, rows, Noise(bits, momentum))
+        y = labels.gather(1, rows.flatten(1)).view(rows.shape)
+        return link_loss(z, s, y)
+
+    return loss
+
+
+def loop_on_links(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    by: Coefficients,
+    method: str,
+    batch: int = BATCH,
+    rate: float = RATE,
+    average: Average[ForkedMLP] | None = None,
+    epochs: float | None = None,
+) -> Loop:
+    """The loop that trains a forked MLP on the links of its views; see `Loop`."""
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
+    lengths = [len(view.edges) for view in views]
+    return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
+
+
+def epochs_for(degree: float) -> int:
+    """The paper's number of epochs, floor(200 / average degree), at least one.
+
+    Examples
+    --------
+    >>> epochs_for(3.9), epochs_for(35.76), epochs_for(1000.0)
+    (51, 5, 1)
+    """
+    return max(1, int(VISITS / degree)) if degree > 0 else 1
+
+
+class LinkTask:
+    """The data of a training on links: the graph, the views, the coefficients.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph with all labels.
+    splits : sequence of Split
+        One for each replica.
+    setting : str
+        What training may see; see `observe`.
+    seeds : sequence of int
+        One for each replica.
+    inputs : Inputs
+        The graph's features on a device.
+    by : Coefficients, optional
+        By default those of the views; if the graph is a sample of a larger one, those of that one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        splits: Sequence[Split],
+        setting: str,
+        seeds: Sequence[int],
+        inputs: Inputs,
+        by: Coefficients | None = None,
+    ) -> None:
+        self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
+        self.device = inputs.device
+        self.views = [observe(graph, split, setting) for split in splits]
+        self.neighbours = Neighbours([graph.edges], graph.n, self.device)
+        self.by = by or coefficients(self.views, BETA[setting], self.device)
+
+
+class LinkTraining:
+    """A network that is trained on links: its evaluation, and its best weights.
+
+    Attributes
+    ----------
+    network : ForkedMLP
+        The network in training.
+    alpha : (R,) tensor
+        α, the weight of the neighbours' predictions.
+    history : History
+        The scores of every evaluation, from features and in both forms of message passing.
+    """
+
+    def __init__(self, task: LinkTask, network: ForkedMLP, adam: Adam) -> None:
+        self.task, self.network, self.adam = task, network, adam
+        self.history = History(task.graph, task.splits, task.device)
+        self.alpha = task.by.alpha.clone()
+        self.best = Snapshot(network)
+
+    def evaluate(self) -> None:
+        """Score the current weights, and keep them if they are the best from features."""
+        z, s = logits(self.network, self.task.inputs)
+        self.best.keep(self.history.record("features", z))
+        for form in FORMS:
+            scores = message_passing(z, s, self.task.neighbours, self.alpha, form)
+            self.history.record(form, scores)
+
+    def restore_best(self) -> None:
+        """Put the best weights into the network, if validation nodes chose any."""
+        if self.history.chooses:
+            self.best.restore()
+
+    def state(self) -> dict[str, Tensor]:
+        """The live tensors that the rest of the training depends on, except the history."""
+        adam = {f"adam.{name}": tensor for name, tensor in self.adam.state().items()}
+        network = self.network.state_dict(prefix="network.")
+        return {**network, **adam, "alpha": self.alpha, **self.best.state()}
