@@ -80,3 +80,4 @@ class _Averaged(DistributedDataParallel):
     def __init__(self, network: ForkedMLP) -> None:
         super().__init__(network)
         self.hidden, self.blocks = network.hidden, network.blocks
+        self.dropout = network.dropout
