@@ -37,8 +37,9 @@ from linkdist.store.journal import WORK, open_journal
 from linkdist.store.keys import hash64, part_of
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
+from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches, link_ends
-from linkdist.tables.nodes import stand_once
+from linkdist.tables.nodes import add_duplicates
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import SHOWN, Problems
 
@@ -53,7 +54,7 @@ def build(tables, out, *, parts=None, memory=None, dtype="float16", overwrite=Fa
         ours.check_parts(parts, links=1 << 62)
     planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
     request = ours._describe(tables) | planned
-    ends = link_ends(tables.edges, tables.source, tables.target)
+    ends = link_ends(open_table(tables.edges), tables.source, tables.target)
     budget = max(ours.MIN_BUFFER, min(ours.MAX_BUFFER, memory // 16))
     with open_journal(out, request, overwrite) as journal:
         work = ours._Build(tables, ends, journal, callback or Callback(), budget)
@@ -156,10 +157,9 @@ def _check_ids(db, tables):
     where = f"FROM ({again}) WHERE origin > first"
     found = _one(db, f"SELECT count(*) {where}")
     if found:
-        query = f"SELECT origin, id {where} ORDER BY origin LIMIT {SHOWN}"
-        rows, values = zip(*db.execute(query).fetchall(), strict=True)
+        query = f"SELECT origin, id, first {where} ORDER BY origin LIMIT {SHOWN}"
         problems = Problems()
-        problems.rows(stand_once(tables.id), rows, values, found)
+        add_duplicates(problems, tables.id, db.execute(query).fetchall(), found)
         problems.check(str(tables.nodes))
 
 
@@ -205,7 +205,7 @@ def _write_part(db, journal, part, layout):
 def _insert_links(db, work):
     db.execute("CREATE TABLE IF NOT EXISTS raw(row BIGINT, s VARCHAR, t VARCHAR)")
     done = _one(db, "SELECT count(*) FROM raw")
-    for row, *ends in link_batches(work.tables.edges, work.ends, 1 << 17):
+    for row, *ends in link_batches(open_table(work.tables.edges), work.ends, 1 << 17):
         if row > done:
             batch = pa.table([np.arange(row, row + len(ends[0])), *ends], ["row", "s", "t"])  # noqa: F841
             db.execute("INSERT INTO raw SELECT * FROM batch")

@@ -18,7 +18,7 @@ import time
 import numpy as np
 from measure import RESULTS, write
 
-from linkdist import Split, fit, from_features, load, named_split, with_links
+from linkdist import Split, fit, from_features, load_dataset, named_split, with_links
 from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.training.fit import METHODS
@@ -76,7 +76,7 @@ def arriving_at(graph, arrival, stage, labels):
 
 def run(name, method, seed, device):
     """Scores and seconds by stage and way."""
-    graph = load(name)
+    graph = load_dataset(name)
     split = named_split(graph, "transductive", seed)
     labels = np.full(graph.n, UNKNOWN)
     labels[split.train] = graph.labels[split.train]

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from measure import write
 
-from linkdist import fit, load, named_split
+from linkdist import fit, load_dataset, named_split
 from linkdist.model import logits, message_passing
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
@@ -47,7 +47,7 @@ def probabilities(graph, split, seed, device):
 
 def rows_of(name, device):
     """Lines of the table: a mode each."""
-    graph, found = load(name), {}
+    graph, found = load_dataset(name), {}
     for seed in range(SPLITS):
         split = named_split(graph, "transductive", seed)
         y = graph.labels[split.test]

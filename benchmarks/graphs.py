@@ -22,7 +22,7 @@ OTHERS = ["actor", "blogcatalog", "tolokers", "minesweeper", *TWITCH, "counties"
 def load(name):
     """A graph by its name."""
     if name in datasets.DATASETS:
-        return datasets.load(name)
+        return datasets.load_dataset(name)
     root = Path(os.environ["LINKDIST_DATA"])
     if name == "blogcatalog":
         return _blogcatalog(root)

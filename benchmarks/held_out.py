@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 from measure import write
 
-from linkdist import Split, fit, load, named_split
+from linkdist import Split, fit, load_dataset, named_split
 from linkdist.nn.inputs import make_inputs
 from linkdist.training.fit import METHODS
 from linkdist.training.loop import find_device
@@ -62,7 +62,7 @@ def row(name, labels, inputs, graph, method):
 
 def rows_of(name, method):
     """Lines of the table: a number of labels each."""
-    graph = load(name)
+    graph = load_dataset(name)
     inputs = make_inputs(graph.features, find_device("auto"))
     return [row(name, labels, inputs, graph, method) for labels in SETTINGS]
 

@@ -29,7 +29,7 @@ import torch
 from measure import write
 
 from linkdist import pipeline
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.cli import main as cli
 from linkdist.progress import Callback
 
@@ -130,7 +130,7 @@ class Case:
 
     def found(self):
         """Whether the target is old, new or neither."""
-        if self.target.is_dir() and in_child(load, self.target)[0] != 0:
+        if self.target.is_dir() and in_child(load_model, self.target)[0] != 0:
             return "broken"
         there = self.content()
         if there == self.old:

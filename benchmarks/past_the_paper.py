@@ -40,7 +40,7 @@ def scores(best, validation):
 
 def measured(name, protocol, setting, methods, seeds, validation):
     """The records of one graph in one setting."""
-    graph = graph_of(datasets.load(name), protocol)
+    graph = graph_of(datasets.load_dataset(name), protocol)
     inputs = make_inputs(graph.features, find_device("auto"))
     task = make_task(graph, setting, seeds, inputs, protocol=protocol)
     about = {"protocol": protocol, "set": name, "setting": setting, "seeds": list(seeds),

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from scipy import sparse
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from linkdist import load
+from linkdist import load_dataset
 from linkdist.kernels.numba_predict import Single
 from linkdist.kernels.reference import EPSILON, SLOPE
 from linkdist.nn.folding import Folded
@@ -172,7 +172,7 @@ def synthetic(n=1_000_000, m=10_000_000, d=128, C=16):
 
 if __name__ == "__main__":
     with torch.inference_mode():
-        physics = load("coauthor-physics")
+        physics = load_dataset("coauthor-physics")
         store = Store(physics.features, physics.edges, physics.n)
         rivals = {"GraphSAGE": (SAGEConv, 2), "GCN": (GCNConv, 3)}
         table = list(rows_of("coauthor-physics", store, physics.d, physics.C, rivals))

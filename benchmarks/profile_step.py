@@ -10,7 +10,7 @@ from measure import write
 from torch.profiler import ProfilerActivity
 from training import steps_of_project
 
-from linkdist import load, named_split, observe
+from linkdist import load_dataset, named_split, observe
 from linkdist.training.loop import manners
 
 SETS = ("cora", "amazon-computers", "coauthor-physics")
@@ -30,7 +30,7 @@ NAMES = {
 
 def rows_of(name):
     """The largest parts of a step."""
-    graph, cpu = load(name), torch.device("cpu")
+    graph, cpu = load_dataset(name), torch.device("cpu")
     view = observe(graph, named_split(graph, "transductive", 0), "transductive")
     step = steps_of_project(graph, [view], cpu, "colinkdist")
     with manners(cpu):

@@ -27,9 +27,8 @@ import numpy as np
 import psutil
 from measure import RESULTS, write
 
-from linkdist import load, pipeline
-from linkdist.artifacts.model_dir import Saved, save
-from linkdist.artifacts.model_dir import load as load_model
+from linkdist import load_dataset, pipeline
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 
 HERE = Path(__file__).parent
 PAPERS = HERE.parent / "examples" / "papers"
@@ -47,7 +46,7 @@ def papers(folder):
 
 def digits(folder):
     """A model of scikit-learn's digits as a table of 64 numbers, and rows for it."""
-    graph = load("digits")
+    graph = load_dataset("digits")
     x = np.asarray(graph.features, dtype=float)
     names = [f"pixel{k}" for k in range(x.shape[1])]
     labels = [str(y) if k % 5 == 0 else "" for k, y in enumerate(graph.labels)]
@@ -190,7 +189,9 @@ def swap(folder, rows, minutes, every=20, rate=400):
             if at // every > turn and at < seconds - 5:
                 turn += 1
                 about = {**one.about, "turn": turn}
-                save(folder / name, Saved(one.model, one.encoders, about, one.rehearsal, one.onnx))
+                save_model(
+                    folder / name, Saved(one.model, one.encoders, about, one.rehearsal, one.onnx)
+                )
     settled = [mb for at, mb in series if at > min(60, seconds / 4)]
     plot_swap(series, result, every)
     yield {

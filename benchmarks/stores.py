@@ -17,7 +17,7 @@ import torch
 from measure import write
 from scipy import sparse
 
-from linkdist import fit, load, named_split
+from linkdist import fit, load_dataset, named_split
 from linkdist.data.graph import UNKNOWN
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import PART, survey_with
@@ -115,7 +115,7 @@ if __name__ == "__main__":
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     for text in asked.sets.split(","):
         name, epochs = text.split("=")
-        graph = load(name)
+        graph = load_dataset(name)
         split = named_split(graph, "transductive", 0)
         for way in asked.ways.split(","):
             about = {"set": name, "epochs": int(epochs), "way": way}

@@ -12,7 +12,7 @@ import torch
 from measure import interleaved, write
 from textbook import Trainer
 
-from linkdist import load, named_split, observe
+from linkdist import load_dataset, named_split, observe
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 from linkdist.training.coefficients import coefficients
@@ -43,7 +43,7 @@ def steps_of_textbook(graph, view, device, method):
 
 def row(name, method, device, replicas):
     """One line of the table."""
-    graph = load(name)
+    graph = load_dataset(name)
     splits = [named_split(graph, "transductive", seed) for seed in range(replicas)]
     views = [observe(graph, split, "transductive") for split in splits]
     ways = {

@@ -70,7 +70,7 @@ class Trial:
     def __init__(self, name, setting, seeds, device, reads_around=False):
         self.reads_around = reads_around
         self.name, self.setting, self.seeds, self.device = name, setting, seeds, device
-        self.graph = graph = datasets.load(name)
+        self.graph = graph = datasets.load_dataset(name)
         self.splits = [named_split(graph, setting, seed) for seed in seeds]
         self.views = [observe(graph, split, setting) for split in self.splits]
         self.inputs = make_inputs(graph.features, device)

@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from linkdist import LinkDistClassifier, from_features, pipeline, with_links
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.pipeline import Options, Tables
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.nodes import read_nodes
 
 pytest.importorskip("onnx")
@@ -104,7 +104,7 @@ def predicted(path):
 def by_onnx(model, folder, feed):
     """Run the exported file, in two pieces of different sizes."""
     path = folder / "model.onnx"
-    rows, difference = pipeline.export(load(model), path, rows=folder / "new.parquet")
+    rows, difference = pipeline.export(load_model(model), path, rows=folder / "new.parquet")
     assert rows == ROWS
     assert difference <= 1e-4
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -123,11 +123,11 @@ def test_the_rows_are_the_awkward_ones(new):
 
 def test_all_ways_agree_on_every_kind_of_column(folder, new):
     saved, directory = trained(folder, KINDS)
-    x = saved.encoders.encode(new)
+    x = saved.encoders.transform(new)
     from_python = from_features(saved.model, x)
     assert from_python.std(axis=0).min() > 0.05, "what hardly varies agrees easily"
-    again = load(directory)
-    agree(from_features(again.model, again.encoders.encode(new)), from_python, **WITHIN)
+    again = load_model(directory)
+    agree(from_features(again.model, again.encoders.transform(new)), from_python, **WITHIN)
     ids, commanded = by_command(directory, folder)
     assert ids.to_pylist() == new["id"].to_pylist()
     agree(commanded, from_python, **WITHIN)
@@ -142,7 +142,7 @@ def test_all_ways_agree_on_raw_columns(folder, new):
         "since": new["since"].cast(pa.int64()).to_numpy(zero_copy_only=False) / 1000,
         "place": place.astype(np.float32),
     }
-    from_python = from_features(saved.model, saved.encoders.encode(new))
+    from_python = from_features(saved.model, saved.encoders.transform(new))
     agree(by_onnx(directory, folder, feed), from_python, **WITHIN)
 
 
@@ -152,7 +152,7 @@ def test_all_ways_agree_with_links(folder, new):
     links = pyarrow.parquet.read_table(edges)
     row = np.argsort(new["id"])  # ids are a permutation of the rows
     pairs = row[np.stack([links["a"], links["b"]], axis=1)]
-    x = saved.encoders.encode(new)
+    x = saved.encoders.transform(new)
     from_python = with_links(saved.model, x, pairs)
     pipeline.predict(directory, folder / "new.parquet", out, edges=edges, device="cpu")
     agree(predicted(out)[1], from_python, **WITHIN)
@@ -169,7 +169,7 @@ def test_the_classifier_agrees_on_encoded_columns(folder, new):
         edges=np.stack([links["a"], links["b"]], axis=1),
         nodes=nodes.ids.to_pylist(),
     )
-    x = Encoders.from_state(nodes.encoders.state()).encode(new)
+    x = FeatureEncoder.from_state(nodes.encoders.state()).transform(new)
     found = classifier.predict_proba(x)
     agree(found, from_features(classifier.model_, x), **WITHIN)
     assert classifier.predict(x[:50]).tolist() == [f"c{c}" for c in found[:50].argmax(axis=1)]

@@ -13,7 +13,7 @@ import pytest
 
 from linkdist import _files
 from linkdist._files import read_directory, replace_directory
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.errors import ModelError, OptionError
 
 if sys.platform != "win32":
@@ -158,7 +158,7 @@ def test_nobody_waits_for_ever(tmp_path, monkeypatch):
         with pytest.raises(TimeoutError, match="another process has been writing there"):
             read_directory(tmp_path / "model", OLD)
         with pytest.raises(ModelError, match="cannot be read: another process has been writing"):
-            load(tmp_path / "model")
+            load_model(tmp_path / "model")
         with pytest.raises(OptionError, match="Wait for the process that is writing there"):
             replace_directory(tmp_path / "model", NEW)
     finally:

@@ -24,7 +24,7 @@ import torch
 from linkdist import fit, from_features, pipeline, with_links
 from linkdist.artifacts import manifest, onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
-from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.data import datasets
 from linkdist.data.splits import held_out
 from linkdist.errors import OptionError
@@ -128,7 +128,7 @@ def content(folder):
 
 
 def weights(model):
-    return load(model).model.network.state_dict()
+    return load_model(model).model.network.state_dict()
 
 
 def same(one, other):
@@ -143,7 +143,7 @@ def encoded(model, rows):
                         for row in rows], kind)
         for name, kind in kinds.items()
     }  # fmt: skip
-    return load(model).encoders.encode(pa.record_batch(columns))
+    return load_model(model).encoders.transform(pa.record_batch(columns))
 
 
 def predictions(path):
@@ -178,7 +178,7 @@ def test_training_leaves_a_whole_directory_and_nothing_beside_it(command, folder
     assert "column venue: categorical" in shown
     assert "column title: text" in shown
     assert re.search(r"\d+ links from \d+ rows; duplicates merged: \d+\.", shown)
-    saved = load(out)
+    saved = load_model(out)
     assert saved.model.classes == CLASSES
     assert saved.encoders.names == ("title", "venue", "year")
     assert json.loads(told.read_text()) == saved.about
@@ -192,7 +192,7 @@ def test_training_is_selflinkdist_unless_asked_otherwise(command, folder, model,
     assert Options().method == "selflinkdist"
     out = tmp_path / "model"
     assert command(*training(folder), "--out", out, "--method", "colinkdist")[0] == 0
-    itself, paper = load(model).about, load(out).about
+    itself, paper = load_model(model).about, load_model(out).about
     assert [itself["method"], paper["method"]] == ["selflinkdist", "colinkdist"]
     assert itself["estimates"]["by"] == "folds"
     assert len(paper["confusion"]) == len(CLASSES)
@@ -202,7 +202,7 @@ def test_training_is_selflinkdist_unless_asked_otherwise(command, folder, model,
 def test_training_prints_estimates_and_what_follows_from_them(command, folder, tmp_path):
     code, printed, _ = command(*training(folder), "--out", tmp_path / "model")
     assert code == 0
-    estimates = load(tmp_path / "model").about["estimates"]
+    estimates = load_model(tmp_path / "model").about["estimates"]
     for score in (*estimates["new_rows"], *estimates["known_rows"], *estimates["baselines"]):
         assert score["name"] in printed
         assert f"{100 * score['accuracy']:.1f}" in printed
@@ -218,7 +218,7 @@ def test_a_budget_is_kept_to(command, folder, tmp_path):
     arguments = [a for a in training(folder) if a not in ("--epochs", 2)]
     code, _, _ = command(*arguments, "--out", tmp_path / "model", "--budget", "0.01s")
     assert code == 0
-    assert load(tmp_path / "model").about["epochs"] == 1
+    assert load_model(tmp_path / "model").about["epochs"] == 1
     code, _, shown = command(*arguments, "--out", tmp_path / "model", "--budget", "soon")
     assert code == 2
     assert "such as 60s" in shown
@@ -232,7 +232,7 @@ def test_the_same_table_in_csv_and_parquet_is_the_same_training(command, folder,
 def test_another_seed_is_another_training_and_replaces_the_model(command, folder, own):
     before = weights(own)
     assert command(*training(folder), "--out", own, "--seed", 1, "--replicas", 2)[0] == 0
-    assert load(own).model.alpha.shape == (2,)
+    assert load_model(own).model.alpha.shape == (2,)
     assert not same(weights(own), before)
     assert [path.name for path in own.parent.iterdir()] == ["model"]
 
@@ -242,9 +242,9 @@ def test_kinds_and_features_have_the_last_word(command, folder, tmp_path):
     asked = ["--features", "year,venue", "--kinds", "year = categorical, title=text"]
     code, _, shown = command(*training(folder), "--out", out, *asked)
     assert code == 0
-    columns = {column.name: column.kind for column in load(out).encoders.columns}
+    columns = {column.name: column.kind for column in load_model(out).encoders.columns}
     assert columns == {"year": "categorical", "venue": "categorical", "title": "text"}
-    assert "column year: categorical (as asked)" in shown
+    assert "column year: categorical (as requested)" in shown
 
 
 def test_without_held_out_labels_there_are_no_scores(command, folder, tmp_path):
@@ -252,7 +252,7 @@ def test_without_held_out_labels_there_are_no_scores(command, folder, tmp_path):
     code, printed, _ = command(*training(folder), "--out", out, "--held-out", 0)
     assert code == 0
     assert "accuracy" not in printed
-    assert "scores" not in load(out).about
+    assert "scores" not in load_model(out).about
 
 
 def test_strict_tells_of_every_duplicate(command, folder, papers, tmp_path):
@@ -265,7 +265,7 @@ def test_strict_tells_of_every_duplicate(command, folder, papers, tmp_path):
     code, _, shown = command(*training(folder), "--out", tmp_path / "model", "--strict")
     assert code == 2
     assert f"row {again[0][0]} has {again[0][1]}" in shown
-    assert f"{len(again)} such in all" in shown
+    assert f"{len(again)} in total" in shown
     assert not list(tmp_path.iterdir())
 
 
@@ -277,7 +277,7 @@ def test_prediction_from_features(command, model, folder, papers, tmp_path):
     code, printed, _ = command("predict", model, folder / "new_nodes.csv", "--out", out)
     rows = papers["new_nodes"]
     assert (code, printed) == (0, f"{len(rows)} nodes predicted: {out}\n")
-    check_predictions(out, rows, from_features(load(model).model, encoded(model, rows)))
+    check_predictions(out, rows, from_features(load_model(model).model, encoded(model, rows)))
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -289,9 +289,9 @@ def test_prediction_with_links(command, model, folder, papers, tmp_path):
     place = {row["paper"]: i for i, row in enumerate(rows)}
     links = np.array([[place[link["from"]], place[link["to"]]] for link in papers["new_links"]])
     x = encoded(model, rows)
-    expected = with_links(load(model).model, x, links)
+    expected = with_links(load_model(model).model, x, links)
     check_predictions(out, rows, expected)
-    assert np.abs(expected - from_features(load(model).model, x)).max() > 0.01
+    assert np.abs(expected - from_features(load_model(model).model, x)).max() > 0.01
 
 
 @pytest.mark.parametrize("to", ["parquet", "csv", "tsv"])
@@ -381,9 +381,9 @@ def test_an_update_leaves_the_old_model_alone(command, own, folder, papers):
     assert {path.name for path in own.parent.iterdir()} == {"model", "model-updated"}
     found = weights(new)
     assert {name for name in old if torch.equal(old[name], found[name])} == set()
-    saved = load(new)
+    saved = load_model(new)
     assert [added["nodes"] for added in saved.about["updates"]] == [len(papers["new_nodes"])]
-    assert saved.encoders.state() == load(own).encoders.state()
+    assert saved.encoders.state() == load_model(own).encoders.state()
 
 
 def test_the_old_directory_undoes_an_update(command, own, folder, tmp_path):
@@ -424,12 +424,12 @@ def test_memory_stays_bounded_while_counts_grow(command, own, folder, papers, mo
     nodes = OLD
     for times in (1, 2):
         assert command(*updating(own, folder), "--out", own)[0] == 0
-        kept = load(own).rehearsal
+        kept = load_model(own).rehearsal
         nodes += len(papers["new_nodes"])
         assert len(kept["links"]) == 40
         assert len(kept["labels"]) <= 80
         assert kept["counts"][0] == nodes
-        assert len(load(own).about["updates"]) == times
+        assert len(load_model(own).about["updates"]) == times
 
 
 def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
@@ -446,9 +446,9 @@ def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
 
 
 def test_what_an_update_needs_must_be_there(command, own, folder, tmp_path):
-    saved = load(own)
-    save(tmp_path / "forgetful", replace(saved, rehearsal=None))
-    save(tmp_path / "plain", Saved(saved.model))
+    saved = load_model(own)
+    save_model(tmp_path / "forgetful", replace(saved, rehearsal=None))
+    save_model(tmp_path / "plain", Saved(saved.model))
     before = content(tmp_path)
     code, _, shown = command(*updating(tmp_path / "forgetful", folder))
     assert code == 2
@@ -481,7 +481,7 @@ def test_export_prints_the_difference(command, model, folder, papers, tmp_path, 
     assert len(session.get_outputs()) == (3 if head else 1)
     x = encoded(model, papers["new_nodes"])
     (p,) = session.run(["probabilities"], {"features": x.toarray()})
-    np.testing.assert_allclose(p, from_features(load(model).model, x), atol=1e-4)
+    np.testing.assert_allclose(p, from_features(load_model(model).model, x), atol=1e-4)
 
 
 def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
@@ -522,7 +522,7 @@ def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, ar
         (["--kinds", "year"], "--kinds takes COLUMN=KIND, comma-separated; found year"),
         (["--kinds", "year=number"], "unknown kind 'number' (near: numeric)"),
         (["--kinds", "years=numeric"], "unknown column 'years' (near: year)"),
-        (["--kinds", "field=text"], "'field' holds ids or labels and cannot be a feature"),
+        (["--kinds", "field=text"], "'field' contains ids or labels and cannot be a feature"),
         (["--features", "titel"], "unknown column 'titel' (near: title"),
         (["--id", "papers"], "unknown column 'papers' (near: paper)"),
         (["--label", "fields"], "unknown column 'fields' (near: field)"),
@@ -594,78 +594,83 @@ PLACES = [[0.0, 1.0], [1.0, 1.0], [float("nan"), 1.0], None, [2.0], [1.0, 3.0]]
 TRAIN = {
     "no label": (
         {"nodes.csv": changed(("physics", ""), ("history", ""))},
-        ["nodes.csv: column 'field' holds no label at all; training needs some."],
+        ["nodes.csv: column 'field' contains no labels; training needs some."],
     ),
     "one class": (
         {"nodes.csv": changed(("history", "physics"))},
-        ["column 'field' must hold labels of two classes or more; all are 'physics'."],
+        ["column 'field' must contain labels of two classes or more; all are 'physics'."],
     ),
     "infinite": (
         {"nodes.csv": changed(("1993", "inf"), ("1995", "-1e999"))},
-        ["column 'year' must hold finite numbers; row 4 has 'inf', row 6 has '-1e999'."],
+        ["column 'year' must contain finite numbers; row 4 has 'inf', row 6 has '-1e999'."],
     ),
     "infinite in Parquet": (
         {"nodes.parquet": parquet(year=YEARS)},
-        ["column 'year' must hold finite numbers; row 3 has -inf."],
+        ["column 'year' must contain finite numbers; row 3 has -inf."],
     ),
     "vectors": (
         {"nodes.parquet": parquet(place=PLACES)},
-        ["column 'place' must hold vectors of length 2; row 5 has [2.0].",
-         "column 'place' must hold vectors of finite numbers; row 3 has nan."],
+        ["column 'place' must contain vectors of length 2; row 5 has [2.0].",
+         "column 'place' must contain vectors of finite numbers; row 3 has nan."],
     ),
     "text for numbers": (
         {"nodes.csv": changed(("1992", "long ago"))},
-        ["column 'year' must hold numbers; row 3 has 'long ago'."],
+        ["column 'year' must contain numbers; row 3 has 'long ago'."],
         "--kinds", "year=numeric",
     ),
     "words for vectors": (
         {"nodes.csv": NODES},
-        ["column 'venue' must hold lists of numbers (CSV holds none); row 1 has 'letters',"],
+        ["column 'venue' must contain lists of numbers (CSV cannot store any); "
+         "row 1 has 'letters',"],
         "--kinds", "venue=vector",
     ),
     "links of no node": (
         {"links.csv": "from,to\nQ1,P3\nP2,Q4\n"},
-        ["links.csv: columns 'from' and 'to' must hold ids of the node table, but no row names two "
-         "nodes of it; row 1 has 'Q1', row 2 has 'Q4'."],
+        ["links.csv: columns 'from' and 'to' must contain ids of the node table, "
+         "but no row contains two of them; row 1 has 'Q1', row 2 has 'Q4'."],
     ),
     "some links of no node": (
         {"links.csv": LINKS + "P3,P1\nP1,Q7\n,P1\nP2,P2\n"},
-        ["links must name nodes of the node table; row 6 has 'Q7', row 7 has None.",
-         "links must stand once, in one direction; row 5 has ['P3', 'P1'].",
-         "links must join two nodes; row 8 has ['P2', 'P2']."],
+        ["links must connect nodes of the node table; row 6 has 'Q7', row 7 has None.",
+         "links must be listed once, in one direction; row 5 has ['P3', 'P1'].",
+         "links must connect two different nodes; row 8 has ['P2', 'P2']."],
         "--strict",
     ),
     "duplicate ids": (
         {"nodes.csv": changed(("P6", "P1"), ("P4", ""))},
-        ["column 'paper' must hold an id in each row; row 4 has None.",
-         "column 'paper' must hold ids that stand once; row 6 has 'P1'."],
+        ["column 'paper' must contain an id in each row; row 4 has None.",
+         "column 'paper' contains duplicate ids: 'P1' in rows 1 and 6."],
     ),
     "an empty node file": ({"nodes.csv": ""}, ["nodes.csv is empty."]),
     "a header alone": ({"nodes.csv": "paper,year,field\n"}, ["nodes.csv", "no rows"]),
     "an empty link file": ({"links.csv": " \n"}, ["links.csv is empty."]),
     "no links": ({"links.csv": "from,to\n"}, ["links.csv", "no rows"]),
     "one column of links": ({"links.csv": "from\nP1\n"}, ["links need two columns of ids"]),
-    "Parquet named CSV": ({"nodes.csv": parquet()}, ["nodes.csv is named .csv, but holds Parquet"]),
-    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but holds text"]),
-    "an archive named CSV": (
-        {"links.csv": b"PK\x03\x04\0\0\0\0"}, ["links.csv is named .csv, but holds neither"]
+    "Parquet named CSV": (
+        {"nodes.csv": parquet()}, ["nodes.csv is named .csv, but contains Parquet"]
     ),
-    "a cut-off Parquet file": ({"nodes.parquet": parquet()[:-9]}, ["nodes.parquet is broken"]),
+    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but contains text"]),
+    "an archive named CSV": (
+        {"links.csv": b"PK\x03\x04\0\0\0\0"}, ["links.csv is named .csv, but contains neither"]
+    ),
+    "a cut-off Parquet file": ({"nodes.parquet": parquet()[:-9]}, ["nodes.parquet is damaged"]),
     "Latin-1": (
         {"nodes.csv": changed(("annals", "Säule")).encode("latin-1")}, ["must be text in UTF-8"]
     ),
     "a row too short": (
         {"nodes.csv": changed(("P3,1992,letters,", "P3,1992"))},
-        ["rows must have 4 values, as the header has; row 3 has 'P3,1992'."],
+        ["rows must have 4 values, like the header; row 3 has 'P3,1992'."],
     ),
-    "a column twice": ({"nodes.csv": changed(("venue", "year"))}, ["found twice: 'year'"]),
+    "a column twice": (
+        {"nodes.csv": changed(("venue", "year"))}, ["contains duplicate column names: 'year'"]
+    ),
     "no such file": ({"nodes.csv": None}, ["nodes.csv cannot be read: No such file"]),
     "much at once": (
         {"nodes.csv": changed(("P2", "P1"), ("1993", "inf"), ("1992", "then"), ("history", ""))},
-        ["column 'year' must hold numbers; row 3 has 'then'.",
-         "column 'year' must hold finite numbers; row 4 has 'inf'.",
-         "column 'paper' must hold ids that stand once; row 2 has 'P1'.",
-         "column 'field' must hold labels of two classes or more; all are 'physics'.",
+        ["column 'year' must contain numbers; row 3 has 'then'.",
+         "column 'year' must contain finite numbers; row 4 has 'inf'.",
+         "column 'paper' contains duplicate ids: 'P1' in rows 1 and 2.",
+         "column 'field' must contain labels of two classes or more; all are 'physics'.",
          "unknown column 'genre'"],
         "--kinds", "year=numeric,genre=text",
     ),
@@ -725,15 +730,15 @@ PREDICT = {
     ),
     "infinite, and text": (
         {"nodes.csv": changed(("1993", "inf"), ("1995", "soon"))},
-        ["column 'year' must hold numbers; row 6 has 'soon'.",
-         "column 'year' must hold finite numbers; row 4 has 'inf'."],
+        ["column 'year' must contain numbers; row 6 has 'soon'.",
+         "column 'year' must contain finite numbers; row 4 has 'inf'."],
     ),
     "links of no node": (
-        {"links.csv": "from,to\nQ1,P3\n"}, ["no row names two nodes of it; row 1 has 'Q1'"]
+        {"links.csv": "from,to\nQ1,P3\n"}, ["no row contains two of them; row 1 has 'Q1'"]
     ),
     "empty": ({"nodes.csv": ""}, ["nodes.csv is empty."]),
     "a header alone": ({"nodes.csv": "paper,year,venue\n"}, ["nodes.csv", "no rows"]),
-    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but holds text"]),
+    "CSV named Parquet": ({"nodes.parquet": NODES}, ["named .parquet, but contains text"]),
 }  # fmt: skip
 
 
@@ -758,7 +763,7 @@ def test_duplicate_ids_are_refused_where_links_name_them(command, small, tmp_pat
     nodes, edges = put(tmp_path, {"nodes.csv": changed(("P6", "P1"))})
     before = content(tmp_path)
     found = command("predict", small, nodes, "--edges", edges, "--out", tmp_path / "new.csv")
-    refused(found, ["row 6 has 'P1'"], tmp_path, before)
+    refused(found, ["'P1' in rows 1 and 6"], tmp_path, before)
 
 
 def test_a_problem_far_down_leaves_no_half_of_a_file(command, small, tmp_path):
@@ -777,7 +782,7 @@ def test_a_problem_far_down_leaves_no_half_of_a_file(command, small, tmp_path):
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("predictions.xlsx", "its ending says no kind of table"),
+        ("predictions.xlsx", "the suffix is not that of a table"),
         ("nowhere/predictions.csv", "cannot be written: No such file"),
         ("folder.csv", "cannot be written: Is a directory"),
     ],
@@ -840,7 +845,7 @@ def test_a_model_that_is_not_what_was_saved_is_refused(command, small, tmp_path,
         refused(command(*args), words, tmp_path, before)
 
 
-@pytest.mark.parametrize("part", ["find", "render", "with_onnx"])
+@pytest.mark.parametrize("part", ["compute_metrics", "render_report", "with_onnx"])
 def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monkeypatch, part):
     """An exception in t-SNE or ONNX once ended the training before the model was saved."""
 
@@ -854,7 +859,7 @@ def test_a_report_that_fails_leaves_a_model_and_a_warning(folder, tmp_path, monk
     tables = Tables(folder / "nodes.csv", folder / "links.csv", "paper", "field")
     pipeline.train(tables, tmp_path / "model", Options(epochs=1, held_out=0), callback=callback)
     assert any(re.search("the model is saved.*a drawing of nothing", text) for text in said)
-    assert load(tmp_path / "model").model.classes
+    assert load_model(tmp_path / "model").model.classes
 
 
 def test_everything_is_prepared_once(folder, tmp_path, monkeypatch):
@@ -895,10 +900,10 @@ def test_a_graph_in_memory_goes_the_same_way(tmp_path):
     split = held_out(graph.labels, 0.1, seed=0)
     alone = fit(graph, split, method="colinkdist", epochs=1)
     np.testing.assert_array_equal(
-        from_features(load(tmp_path / "model").model, graph.features),
+        from_features(load_model(tmp_path / "model").model, graph.features),
         from_features(alone.model, graph.features),
     )
-    assert saved.about["scores"]["held-out nodes"] == len(split.validation)
+    assert saved.about["scores"]["validation nodes"] == len(split.validation)
     assert saved.about["data"]["links"] == f"{len(graph.links)} links"
     assert {path.name for path in (tmp_path / "model").iterdir()} >= {"report.html", "model.onnx"}
 

@@ -22,9 +22,7 @@ def lines_of_code(source: str) -> int:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             strings |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(map(str.strip, source.splitlines()), start=1)
-    return sum(
-        bool(line) and not line.startswith("#") and i not in strings for i, line in lines
-    )
+    return sum(bool(line) and not line.startswith("#") and i not in strings for i, line in lines)
 
 
 def main() -> None:

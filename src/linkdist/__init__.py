@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from linkdist.artifacts.model_dir import load_model, save_model
     from linkdist.classifier import LinkDistClassifier
-    from linkdist.data.datasets import load
+    from linkdist.data.datasets import load_dataset
     from linkdist.data.graph import Graph
     from linkdist.data.splits import (
         Split,
@@ -30,16 +31,19 @@ __all__ = [
     "fit",
     "from_features",
     "full_supervised",
-    "load",
+    "load_dataset",
+    "load_model",
     "named_split",
     "observe",
+    "save_model",
     "semi_supervised",
     "with_links",
 ]
 
 _HOMES = {
+    "artifacts.model_dir": ("load_model", "save_model"),
     "classifier": ("LinkDistClassifier",),
-    "data.datasets": ("load",),
+    "data.datasets": ("load_dataset",),
     "data.graph": ("Graph",),
     "data.splits": (
         "Split",
@@ -55,7 +59,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    # PyTorch and scikit-learn take seconds to import, and a service needs neither.
+    # Importing PyTorch and scikit-learn takes seconds, and a service needs neither.
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"linkdist.{module}"), name)

@@ -1,11 +1,11 @@
-"""`LinkDistClassifier`: LinkDist with scikit-learn's manners.
+"""`LinkDistClassifier`: LinkDist as a scikit-learn estimator.
 
     model = LinkDistClassifier().fit(X, y, edges=edges)    # y is -1, None or NaN where unknown
-    model.predict(X_new)                                   # from features alone
-    model.predict(X_new, edges=edges_new)                  # with links, where they are at hand
+    model.predict(X_new)                                   # from features
+    model.predict(X_new, edges=edges_new)                  # with links
 
-All nodes go into X, labelled or not: training learns from every link. Without validation nodes
-folds of the labels judge the model, and `estimates_` says how good it is.
+X contains all nodes, labelled or not, because training uses every link. Without validation nodes,
+`estimates_` contains the accuracy estimated by folds of the labels.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        A network that a panel of teachers teaches (see docs/selflinkdist.md); or the paper's own
-        methods, with or without random node pairs to be pushed apart.
+        'selflinkdist' trains a network with a panel of teachers (see docs/selflinkdist.md). The
+        others are the paper's methods; 'colinkdist' also separates random pairs of nodes.
     replicas : int
-        How many networks to train side by side and to average.
+        Number of networks that are trained side by side and averaged.
     epochs : int, optional
-        For SelfLinkDist passes over the nodes, by default 30, and 60 more where validation nodes
-        find them better. For the paper's methods passes over the links, by default
+        For SelfLinkDist, passes over the nodes; by default 30, and 60 more if they improve the
+        result on validation nodes. For the paper's methods, passes over the links; by default
         floor(200 / average degree).
     held_out : float, optional
-        Share of each class's labels that choose the weights and teach nothing, where no validation
-        nodes are given. By default SelfLinkDist uses folds for up to 1,000 labels, and a tenth of
-        the labels above that; the paper's methods hold out a tenth. 0 trains on all labels and
-        judges nothing.
+        Share of the labels of each class that form the validation split, if no validation nodes
+        are given. By default SelfLinkDist uses folds for up to 1,000 labels and a share of 0.1
+        above; the paper's methods use 0.1. With 0, training uses all labels and there is no
+        evaluation.
     teachers : sequence of classifiers
-        More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`.
+        Additional teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`.
     budget : float, optional
-        Seconds that SelfLinkDist may take. What fits depends on the machine.
+        Time limit of SelfLinkDist in seconds; the result depends on the speed of the machine.
     hidden_size, batch_size, learning_rate, dropout, schedule
         Hyperparameters of the network and its training; see `linkdist.fit`.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     random_state : int, RandomState or None
-        Of weights, order and Dropout, and of the labels held out.
+        Random seed for the initial weights, sampling, Dropout and the validation split.
 
     Attributes
     ----------
@@ -73,14 +73,14 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_ : int
         Number of features of a node.
     alpha_ : (replicas,) array
-        α, how much the neighbours' word counts.
+        α, the weight of the neighbours in prediction with links.
     history_ : dict of (evaluations, replicas) arrays
-        Accuracy on held-out nodes, 'features' and 'links'; empty where none were; for folds one
-        column for each. The paper's
-        methods are evaluated after each epoch, SelfLinkDist at the end of a schedule.
+        Validation accuracy in the modes 'features' and 'links'; empty without validation nodes.
+        With folds, there is one column for each fold. The paper's methods are evaluated after each
+        epoch, SelfLinkDist at the end of a schedule.
     estimates_ : Estimates or None
-        Accuracy for new rows and for rows of X with intervals, beside baselines, and what follows
-        from it in sentences (`estimates_.verdict`); for SelfLinkDist.
+        Estimated accuracy for new rows and for rows of X with intervals, next to baselines, and a
+        summary in sentences (`estimates_.verdict`); for SelfLinkDist.
     model_ : Model
         The networks.
 
@@ -142,16 +142,17 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, d) array, CSR matrix, pandas or Arrow table of numbers
-            A row a node, all nodes that there are.
+            One row for each node of the graph.
         y : (n,) array
             Classes; -1, None or NaN where unknown.
         edges : links, optional
-            As `data.edges.as_links` takes them; without any the result is a plain MLP.
+            Links in any form that `data.edges.as_links` reads; without links the result is a plain
+            MLP.
         validation : (k,) array of row numbers or (n,) array of bool, optional
-            Labelled nodes that choose the epoch and teach nothing.
+            Labelled nodes of the validation split, which selects the weights.
         nodes : (n,) sequence, optional
-            Each row's name, in which links are given; by default the index of a pandas table,
-            or else row numbers.
+            The names of the rows that `edges` refers to; by default the index of a pandas table,
+            otherwise row numbers.
         """
         self._check_options()
         nodes = _names(X, nodes)
@@ -170,14 +171,14 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: npt.ArrayLike | None = None,
         nodes: Sequence[Hashable] | None = None,
     ) -> Self:
-        """Train further on new nodes and links, beside a sample of the old ones.
+        """Train further on new nodes and links, together with a sample of the old ones.
 
         Parameters
         ----------
         X, y, edges, nodes
-            What is new, as in `fit`.
+            The new nodes and links, as in `fit`.
         classes : (C,) array, optional
-            All classes that will ever come; needed in the first call unless `fit` came before.
+            All classes that any call will contain; required in the first call without `fit`.
         """
         self._check_options()
         nodes = _names(X, nodes)
@@ -202,7 +203,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         edges: Any = None,  # noqa: ANN401
         nodes: Sequence[Hashable] | None = None,
     ) -> npt.NDArray[Any]:
-        """The likeliest class of each node: from features or, where links are given, with them."""
+        """The most probable class of each node, from features or, if links are given, with them."""
         best = self.predict_proba(X, edges=edges, nodes=nodes).argmax(axis=1)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
@@ -214,7 +215,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         edges: Any = None,  # noqa: ANN401
         nodes: Sequence[Hashable] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Class probabilities (n, C), the mean over replicas."""
+        """Class probabilities (n, C), averaged over the replicas."""
         check_is_fitted(self)
         nodes = _names(X, nodes)
         features = self._features(X, reset=False)
@@ -229,7 +230,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         edges: Any = None,  # noqa: ANN401
         nodes: Sequence[Hashable] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Log-probabilities (n, C); for two classes the second's log-odds (n,)."""
+        """Log-probabilities (n, C); for two classes, the log-odds of the second (n,)."""
         tiny = np.finfo(np.float32).tiny
         log_p = np.log(np.maximum(self.predict_proba(X, edges=edges, nodes=nodes), tiny))
         scores: npt.NDArray[np.float32] = (
@@ -244,7 +245,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         edges: Any = None,  # noqa: ANN401
         nodes: Sequence[Hashable] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Share of the replicas (n,) that would give a node another class than they do together."""
+        """Share of the replicas (n,) whose class differs from that of their mean."""
         check_is_fitted(self)
         nodes = _names(X, nodes)
         features = self._features(X, reset=False)
@@ -260,7 +261,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         edges: Any = None,  # noqa: ANN401
         nodes: Sequence[Hashable] | None = None,
     ) -> float:
-        """Accuracy on the nodes whose class is known."""
+        """Accuracy on the nodes with a known class."""
         predicted = self.predict(X, edges=edges, nodes=nodes)
         truth, known = _known(y)
         hits = predicted[known] == truth[known]
@@ -269,10 +270,10 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_pyg(cls, data: Any, **options: Any) -> Self:  # noqa: ANN401
-        """A classifier trained on a PyTorch Geometric `Data`.
+        """Train a classifier on a PyTorch Geometric `Data` object.
 
-        Its `x`, `edge_index` and `y` are used, the labels of `train_mask` (where there is none,
-        all) to teach, those of `val_mask`, where there is one, to choose the epoch.
+        It uses `x`, `edge_index`, `y`, the labels in `train_mask` (without a mask, all labels) for
+        training, and those in `val_mask`, if there is one, as the validation split.
         """
         train = _mask(data, "train_mask")
         choose = _mask(data, "val_mask")
@@ -284,12 +285,12 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return cls(**options).fit(features, y, edges=edges, validation=choose)
 
     def predict_pyg(self, data: Any, *, with_links: bool = True) -> npt.NDArray[Any]:  # noqa: ANN401
-        """The class of every node of a PyTorch Geometric `Data`."""
+        """The class of every node of a PyTorch Geometric `Data` object."""
         edges = np.asarray(data.edge_index) if with_links else None
         return self.predict(np.asarray(data.x), edges=edges)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
-        """Sparse input is welcome."""
+        """Declare that sparse input is supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -330,17 +331,17 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._numbered(y, n if n is not None else len(values))
 
     def _numbered(self, y: Any, n: int) -> IntArray:  # noqa: ANN401
-        """Classes by their place in `classes_`, UNKNOWN where unknown."""
+        """Class numbers, which are positions in `classes_`; UNKNOWN for missing labels."""
         values, known = _known(y)
         if len(values) != n:
-            raise GraphError(f"y must have an entry a node, {n}; found {len(values)}.")
+            raise GraphError(f"y must have one entry for each node, {n}; found {len(values)}.")
         labels = np.full(n, UNKNOWN)
         new = np.setdiff1d(values[known], self.classes_)
         if len(new):
             named = ", ".join(map(repr, new.tolist()[:5]))
             raise GraphError(
-                f"y must hold classes that are known from the start; found {named}. Name all "
-                "classes in the first call of partial_fit, or fit anew."
+                f"y contains classes that the model does not know: {named}. Name all classes in "
+                "the first call of partial_fit, or call fit again."
             )
         labels[known] = np.searchsorted(self.classes_, values[known])
         return labels
@@ -348,7 +349,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _splits(
         self, labels: IntArray, validation: npt.ArrayLike | None, seeds: Sequence[int]
     ) -> list[Split]:
-        """Who teaches and who chooses the epoch, one split a replica."""
+        """One split into training and validation nodes for each replica."""
         if validation is not None:
             return [keep_aside(labels, _rows(validation, len(labels)))] * len(seeds)
         if self.method == "selflinkdist":
@@ -389,7 +390,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _names(X: Any, nodes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:  # noqa: ANN401
-    """Rows' names: as given, or a pandas table's index where it is not just 0, 1, 2, ..."""
+    """The names of the rows: as given, or the index of a pandas table unless it is 0, 1, 2, ..."""
     if nodes is not None or not (hasattr(X, "index") and hasattr(X, "columns")):
         return nodes
     index = X.index.tolist()
@@ -410,12 +411,12 @@ def _links(edges: Any, n: int, nodes: Sequence[Hashable] | None) -> IntArray:  #
     none = np.empty((0, 2), dtype=np.int64)
     links = none if edges is None else as_links(edges, n, nodes)
     if links.size and (links.min() < 0 or links.max() >= n):
-        return links  # Graph.build says what is wrong with them
+        return links  # Graph.build raises the error
     return with_own_loops(links, n)
 
 
 def _known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:  # noqa: ANN401
-    """Labels as an array of one type, and where they are known."""
+    """Labels as an array of one type, and a mask of the known ones."""
     values = column_or_1d(y, warn=True)
     if values.dtype.kind != "O":
         missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)

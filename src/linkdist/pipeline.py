@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from linkdist.artifacts.model_dir import Saved, check_target, load, save
+from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_model
 from linkdist.artifacts.onnx import export_onnx, with_onnx
 from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
@@ -27,9 +27,10 @@ from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.prediction import predict as predict
 from linkdist.prediction import table_columns
 from linkdist.progress import Callback
-from linkdist.report.metrics import HeldOut, find, held_out_of
-from linkdist.report.model_report import render
-from linkdist.tables.encoders import Encoders
+from linkdist.report.html import render_report
+from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
+from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
@@ -119,7 +120,7 @@ class Trained:
         Describes the data in the model directory.
     replay : Memory
         The replay buffer for later updates.
-    encoders : Encoders, optional
+    encoders : FeatureEncoder, optional
         Turn the columns of a table into features.
     ids : sequence, optional
         The ids of the nodes. A report is written only where they are given.
@@ -130,20 +131,15 @@ class Trained:
     splits: Sequence[Split]
     about: dict[str, Any]
     replay: Memory
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     ids: Sequence[Any] | None = None
 
 
 class Source(Protocol):
-    """Data that a model can be trained on.
-
-    Attributes
-    ----------
-    resume_rule : str
-        What a resumed training must have in common with the interrupted one.
-    """
+    """Data that a model can be trained on."""
 
     resume_rule: str
+    """What a resumed training must have in common with the interrupted one."""
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Check and read the data; return the checkpoint of this training."""
@@ -210,10 +206,10 @@ def train(
     if trained.fit.estimates is not None:
         about["estimates"] = trained.fit.estimates.as_json()
     saved = Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
-    save(out, saved)
+    save_model(out, saved)
     checkpoint.remove()
     saved = _with_report(saved, trained, out, callback, tsne)
-    save(out, saved)
+    save_model(out, saved)
     return saved
 
 
@@ -225,12 +221,13 @@ def _with_report(
     graph, splits, result = trained.graph, trained.splits, trained.fit
     try:
         if trained.ids is None:
-            held = held_out_of(graph, splits, result)
-            saved = replace(saved, about={**saved.about, **scores_of(held)})
+            validation = evaluate_validation(graph, splits, result)
+            saved = replace(saved, about={**saved.about, **scores_of(validation)})
         else:
-            findings = find(graph, splits, result, trained.ids)
-            about = {**saved.about, **scores_of(findings.held_out)}
-            saved = replace(saved, about=about, report=render(out.resolve().name, findings, about))
+            metrics = compute_metrics(graph, splits, result, trained.ids, map=tsne)
+            about = {**saved.about, **scores_of(metrics.validation)}
+            page = render_report(out.resolve().name, metrics, about)
+            saved = replace(saved, about=about, report=page)
     except Exception as error:  # anything that scikit-learn or a chart may raise
         callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
@@ -252,14 +249,14 @@ class GraphSource:
         The ids of the nodes, for the report; by default their row numbers.
     about : dict
         Describes the data in the model directory.
-    encoders : Encoders, optional
+    encoders : FeatureEncoder, optional
         Turn the columns of a table into the features.
     """
 
     graph: Graph
     ids: Sequence[Any] | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     resume_rule = "data and options"
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
@@ -347,17 +344,12 @@ def update(
         See `linkdist.training.update.update`.
     callback : Callback, optional
         Receives progress and messages.
-
-    Returns
-    -------
-    Saved
-        The content of the new model directory.
     """
     callback = callback or Callback()
     check_target(out)
     if problems := epoch_problems(epochs):
         raise OptionError(" ".join(problems))
-    saved = model if isinstance(model, Saved) else load(model)
+    saved = model if isinstance(model, Saved) else load_model(model)
     if saved.rehearsal is None:
         raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
     there = saved.model.to(find_device(device))
@@ -375,7 +367,7 @@ def update(
     updates = [*saved.about.get("updates", []), _describe(graph, str(report))]
     about = {**saved.about, "updates": updates}
     new = with_onnx(Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
-    save(out, new)
+    save_model(out, new)
     return new
 
 
@@ -391,7 +383,7 @@ def export(
     """
     if rows is not None:
         column, encoders = table_columns(saved)
-        _, features = next(node_batches(rows, column, encoders, COMPARED), (None, None))
+        _, features = next(node_batches(open_table(rows), column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
     elif saved.rehearsal is not None:
@@ -438,19 +430,20 @@ def _describe(graph: Graph, links: str) -> dict[str, Any]:
     return {"nodes": graph.n, "labels": labels, "links": links}
 
 
-def scores_of(held: HeldOut | None) -> dict[str, Any]:
-    """Validation accuracy of the kept weights; curve and confusion matrix from features."""
-    if held is None:
+def scores_of(validation: ValidationMetrics | None) -> dict[str, Any]:
+    """The stored validation metrics; curve and confusion matrix are those from features."""
+    if validation is None:
         return {}
+    features, links = (validation.modes[mode] for mode in ("features", "links"))
     found = {
         "scores": {
-            "held-out nodes": held.nodes,
-            "accuracy from features": round(held.modes["features"].accuracy, 4),
-            "accuracy with links": round(held.modes["links"].accuracy, 4),
+            "validation nodes": validation.nodes,
+            "accuracy from features": round(features.accuracy, 4),
+            "accuracy with links": round(links.accuracy, 4),
         },
-        "confusion": held.modes["features"].confusion.tolist(),
+        "confusion": features.confusion.tolist(),
     }
-    if len(held.curves["features"]) > 2:
-        found["curve"] = held.curves["features"].T.round(4).tolist()
-        found["kept"] = (held.chosen + 1).tolist()
+    if len(validation.curves["features"]) > 2:
+        found["curve"] = validation.curves["features"].T.round(4).tolist()
+        found["kept"] = (validation.best + 1).tolist()
     return found

@@ -12,14 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from linkdist.artifacts.model_dir import Saved, load
+from linkdist.artifacts.model_dir import Saved, load_model
+from linkdist.data.edges import both_directions
 from linkdist.data.graph import FeatureMatrix
 from linkdist.errors import ModelError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import open_table
 from linkdist.tables.links import read_links
 from linkdist.tables.nodes import check_ids, node_batches
@@ -62,7 +63,9 @@ def predict(
     int
         Number of predicted nodes.
     """
-    return predict_table(load(model), nodes, out, edges=edges, device=device, callback=callback)
+    return predict_table(
+        load_model(model), nodes, out, edges=edges, device=device, callback=callback
+    )
 
 
 def predict_table(
@@ -79,8 +82,8 @@ def predict_table(
     column, encoders = table_columns(saved)
     model = saved.model.to(find_device(device))
     callback.stage("predicting")
-    total = open_table(nodes).rows or 0
-    batches = _with_progress(node_batches(nodes, column, encoders), total, callback)
+    table = open_table(nodes)
+    batches = _with_progress(node_batches(table, column, encoders), table.rows or 0, callback)
     if edges is None:
         parts: Predictions = ((ids, from_features(model, x)) for ids, x in batches)
     else:
@@ -96,7 +99,7 @@ def predict_table(
     return done
 
 
-def table_columns(saved: Saved) -> tuple[str, Encoders]:
+def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     """The id column and the encoders of a model that was trained on tables."""
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
@@ -128,7 +131,6 @@ def _with_links(
     callback.stage("reading links")
     links, report = read_links(edges, all_ids)
     callback.links(report)
-    back = links[links[:, 0] != links[:, 1], ::-1]
-    neighbours = Neighbours([np.concatenate([links, back])], len(all_ids), device)
+    neighbours = Neighbours([both_directions(links)], len(all_ids), device)
     scores = model.with_neighbours(z, s, neighbours)
     yield all_ids, scores.softmax(-1).mean(0).cpu().numpy()

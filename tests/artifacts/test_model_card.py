@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkdist.artifacts.model_card import (
-    HEIGHT,
-    LEFT,
-    LIMITS,
-    RIGHT,
-    STALE,
-    TOP,
-    WIDTH,
-    card,
-    curve,
-)
+from linkdist.artifacts.model_card import LIMITS, STALE, model_card
+from linkdist.report.curve import CARD, card_curve
 from linkdist.training.panel.estimates import Estimates, Score
 
 ABOUT = {
@@ -48,24 +39,24 @@ def cells(table):
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
-def test_a_card_tells_all_that_is_known():
-    text = card("papers", ABOUT, ["maths", "physics"], COLUMNS)
+def test_a_card_has_everything_that_is_known():
+    text = model_card("papers", ABOUT, ["maths", "physics"], COLUMNS)
     found = sections(text)
     assert list(found) == [
-        *("Use", "Held-out accuracy", "Confusion", "Classes", "Columns"),
-        *("Data", "Training", "Versions", "Limits"),
+        *("Use", "Validation accuracy", "Confusion matrix", "Classes", "Columns"),
+        *("Data", "Training", "Versions", "Limitations"),
     ]
-    assert "a node's `field`, one of 2," in text
+    assert "the `field` of a node, one of 2 classes," in text
     assert "$ linkdist predict papers nodes.parquet" in found["Use"]
-    assert 'load("papers")' in found["Use"]
+    assert 'load_model("papers")' in found["Use"]
     assert "column `paper`" in found["Use"]
-    assert cells(found["Held-out accuracy"])[2:] == [
+    assert cells(found["Validation accuracy"])[2:] == [
         ["from features", "81.2%"],
         ["with links", "0.5, 0.75"],
     ]
-    words = "![Held-out accuracy by epoch; kept: 75.0% in epoch 2, of 3 epochs.]"
-    assert words in found["Held-out accuracy"]
-    assert cells(found["Confusion"]) == [
+    words = "![Validation accuracy by epoch. Selected: 75.0% at epoch 2 of 3.]"
+    assert words in found["Validation accuracy"]
+    assert cells(found["Confusion matrix"]) == [
         ["", "maths", "physics"],
         ["---", "---:", "---:"],
         ["**maths**", "**41**", "2"],
@@ -74,28 +65,42 @@ def test_a_card_tells_all_that_is_known():
     assert cells(found["Columns"])[2:] == [["age", "numeric"], ["title", "text"]]
     assert "- n: 2,708\n- links to unknown ids: 17" in found["Data"]
     assert "- seconds: 12.35" in found["Training"]
-    assert LIMITS in found["Limits"]
+    assert LIMITS in found["Limitations"]
 
 
 def test_what_is_missing_is_left_out():
-    text = card("m", {}, ["a", "b"])
-    assert list(sections(text)) == ["Use", "Classes", "Limits"]
-    assert "a node's class, one of 2," in text
+    text = model_card("m", {}, ["a", "b"])
+    assert list(sections(text)) == ["Use", "Classes", "Limitations"]
+    assert "the class of a node, one of 2 classes," in text
     assert "linkdist predict" not in text
     assert "None" not in text
 
 
+def test_the_confusion_matrix_of_several_replicas_states_nodes_and_predictions():
+    about = {"scores": {"validation nodes": 3}, "confusion": [[2, 1], [0, 3]]}
+    words = "The replicas made 6 predictions for 3 validation nodes;"
+    assert words in sections(model_card("m", about, ["a", "b"]))["Confusion matrix"]
+    about["scores"]["validation nodes"] = 6
+    assert "replicas" not in sections(model_card("m", about, ["a", "b"]))["Confusion matrix"]
+
+
 def test_a_large_confusion_is_left_out():
     names = [str(i) for i in range(21)]
-    assert "Confusion" not in sections(card("m", {"confusion": [[0] * 21] * 21}, names))
-    assert "Confusion" in sections(card("m", {"confusion": [[0] * 20] * 20}, names[:20]))
+    assert "Confusion matrix" not in sections(
+        model_card("m", {"confusion": [[0] * 21] * 21}, names)
+    )
+    assert "Confusion matrix" in sections(
+        model_card("m", {"confusion": [[0] * 20] * 20}, names[:20])
+    )
 
 
 @given(st.lists(st.text(), min_size=2, max_size=4, unique=True), st.text())
 def test_any_names_stay_in_their_cells(classes, column):
     about = {"confusion": [[1] * len(classes)] * len(classes), "label": column, "id": column}
-    text = card("m", about, classes, [{"name": column, "kind": "text"}])
-    table = [line for line in sections(text)["Confusion"].splitlines() if line.startswith("|")]
+    text = model_card("m", about, classes, [{"name": column, "kind": "text"}])
+    table = [
+        line for line in sections(text)["Confusion matrix"].splitlines() if line.startswith("|")
+    ]
     assert len(table) == len(classes) + 2
     for line in table:
         bars = line.replace("\\\\", "").replace("\\|", "").count("|")
@@ -110,12 +115,12 @@ def test_any_names_stay_in_their_cells(classes, column):
         max_leaves=8,
     )
 )
-def test_any_json_can_be_told(value):
+def test_any_json_gives_a_card(value):
     keys = ("id", "label", "method", "epochs", "seconds", "data", "tally", "scores", "versions")
     about = {**dict.fromkeys(keys, value), "estimates": {"new_rows": [{"name": value}]}}
     about["estimates"] |= dict.fromkeys(("judges", "by", "verdict", "known_rows"), value)
-    assert card("m", about, ["a"], []).endswith(LIMITS + "\n")
-    assert card("m", {"estimates": value}, ["a"], []).endswith(LIMITS + "\n")
+    assert model_card("m", about, ["a"], []).endswith(LIMITS + "\n")
+    assert model_card("m", {"estimates": value}, ["a"], []).endswith(LIMITS + "\n")
 
 
 def scored(name, accuracy, links=False):
@@ -134,14 +139,14 @@ KNOWN = Estimates(
 )
 
 
-def test_a_card_tells_how_good_the_model_is_before_anything_was_held_out():
+def test_estimates_come_before_the_validation_accuracy():
     about = {**ABOUT, "estimates": json.loads(json.dumps(KNOWN.as_json()))}
-    text = card("papers", about, ["maths", "physics"], COLUMNS)
+    text = model_card("papers", about, ["maths", "physics"], COLUMNS)
     found = sections(text)
-    assert list(found)[:3] == ["Use", "How good it is", "Held-out accuracy"]
-    good = found["How good it is"]
+    assert list(found)[:3] == ["Use", "Estimated accuracy", "Validation accuracy"]
+    good = found["Estimated accuracy"]
     assert cells(good) == [
-        ["who", "accuracy", "90 % interval", "needs links"],
+        ["model", "accuracy", "90 % interval", "needs links"],
         ["---", "---:", "---:", "---:"],
         ["this model, from features, new rows", "74.3%", "69.3% to 78.3%", "no"],
         ["this model, with links, new rows", "78.6%", "73.6% to 82.6%", "yes"],
@@ -152,28 +157,28 @@ def test_a_card_tells_how_good_the_model_is_before_anything_was_held_out():
     ]
     lead = "Links pay in training: 74.3 %. From features, \\<b\\> \\| is \\*better\\*."
     assert good.strip().startswith(lead)
-    assert "140 labelled nodes, by folds." in good
+    assert "140 labelled nodes, by cross-validation." in good
     assert good.rstrip().endswith(
-        "What these scores cannot tell:\n\n- One row alone is labelled '\\<b\\>'.\n"
+        "Limitations of these scores:\n\n- One row alone is labelled '\\<b\\>'.\n"
         "- There are no links."
     )
-    others = {title: body for title, body in found.items() if title != "How good it is"}
-    assert others == sections(card("papers", ABOUT, ["maths", "physics"], COLUMNS))
+    others = {title: body for title, body in found.items() if title != "Estimated accuracy"}
+    assert others == sections(model_card("papers", ABOUT, ["maths", "physics"], COLUMNS))
 
 
 def test_estimates_without_warnings_or_rows_of_the_table():
     known = replace(KNOWN, known_rows=[], warnings=[]).as_json()
-    good = sections(card("m", {"estimates": known}, ["a"]))["How good it is"]
+    good = sections(model_card("m", {"estimates": known}, ["a"]))["Estimated accuracy"]
     assert len(cells(good)) == 2 + 4
-    assert "cannot tell" not in good
+    assert "Limitations of" not in good
     assert STALE not in good
-    updated = card("m", {"estimates": known, "updates": [1]}, ["a"])
-    assert STALE in sections(updated)["How good it is"]
+    updated = model_card("m", {"estimates": known, "updates": [1]}, ["a"])
+    assert STALE in sections(updated)["Estimated accuracy"]
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], "", {"new_rows": []}, {"new_rows": [1]}])
 def test_no_estimates_are_no_section(nothing):
-    assert "How good" not in card("m", {"estimates": nothing}, ["a"])
+    assert "Estimated accuracy" not in model_card("m", {"estimates": nothing}, ["a"])
 
 
 def drawn(picture):
@@ -188,10 +193,10 @@ def drawn(picture):
 
 
 def test_the_line_lies_where_the_numbers_are():
-    (line,), dots, words = drawn(curve({"curve": [[0.0, 1.0, 0.5]]}))
-    low, high = HEIGHT - 40, TOP
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    assert line == [(LEFT, low), (middle, high), (WIDTH - RIGHT, (low + high) / 2)]
+    (line,), dots, words = drawn(card_curve({"curve": [[0.0, 1.0, 0.5]]}))
+    low, high = CARD.height - 40, CARD.top
+    middle = (CARD.left + CARD.width - CARD.right) / 2
+    assert line == [(CARD.left, low), (middle, high), (CARD.width - CARD.right, (low + high) / 2)]
     assert dots == [(middle, high)]
     assert "100.0%" in words
     assert {"0%", "50%", "100%", "1", "2", "3", "epoch"} <= set(words)
@@ -201,35 +206,37 @@ TWO = {"curve": [[0.1, 0.4, 0.4], [0.3, 0.2, 0.1]], "epochs": 3}
 
 
 def test_a_replica_has_a_line_and_a_dot_at_its_first_best_epoch():
-    lines, dots, _ = drawn(curve(TWO))
+    lines, dots, _ = drawn(card_curve(TWO))
     assert dots == [lines[0][1], lines[1][0]]
-    title = ET.fromstring(curve(TWO))[0].text
-    assert "of 2 replicas; kept: 40.0% in epoch 2, 30.0% in epoch 1," in title
-    assert title.endswith("of 3 epochs.")
+    title = ET.fromstring(card_curve(TWO))[0].text
+    assert "of 2 replicas. Selected: 40.0% at epoch 2, 30.0% at epoch 1 of 3." in title
+    assert title.endswith("of 3.")
 
 
-def test_where_it_is_known_the_dot_is_at_the_look_that_was_kept():
-    """Of equally good looks SelfLinkDist keeps the latest, and an epoch has several."""
+def test_the_dot_is_at_the_evaluation_that_was_kept():
+    """Of equally good evaluations SelfLinkDist keeps the latest."""
     about = {**TWO, "kept": [3, 1], "epochs": 1}
-    lines, dots, words = drawn(curve(about))
+    lines, dots, words = drawn(card_curve(about))
     assert dots == [lines[0][2], lines[1][0]]
-    assert {"Held-out accuracy by look", "look"} <= set(words)
-    told = "by look of 2 replicas; kept: 40.0% in look 3, 30.0% in look 1, of 3 looks."
-    assert ET.fromstring(curve(about))[0].text.endswith(told)
-    assert told in card("m", about, ["a", "b"])
+    assert {"Validation accuracy by evaluation", "evaluation"} <= set(words)
+    description = (
+        "by evaluation of 2 replicas. Selected: 40.0% at evaluation 3, 30.0% at evaluation 1 of 3."
+    )
+    assert ET.fromstring(card_curve(about))[0].text.endswith(description)
+    assert description in model_card("m", about, ["a", "b"])
 
 
 @pytest.mark.parametrize("nothing", [[], [[]], [[None, 0.5]], [[float("nan")]]])
 def test_nothing_to_draw_is_no_picture(nothing):
-    assert curve({"curve": nothing}) == ""
-    assert "curve.svg" not in card("m", {"curve": nothing}, ["a"])
+    assert card_curve({"curve": nothing}) == ""
+    assert "curve.svg" not in model_card("m", {"curve": nothing}, ["a"])
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=300), min_size=1, max_size=3))
 def test_every_line_stays_inside(curves):
-    lines, dots, words = drawn(curve({"curve": curves}))
+    lines, dots, words = drawn(card_curve({"curve": curves}))
     assert len(lines) == len(dots) == len(curves)
     assert 4 <= len(words) <= 20
     for x, y in [point for line in lines for point in line]:
-        assert LEFT <= x <= WIDTH - RIGHT
-        assert TOP <= y <= HEIGHT - 40
+        assert CARD.left <= x <= CARD.width - CARD.right
+        assert CARD.top <= y <= CARD.height - 40

@@ -20,11 +20,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkdist.artifacts.model_dir import Saved, check_target, load, save
+from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_model
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model, from_features, with_links
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 
 BATCH = pa.record_batch(
     {"age": [30.0, None, 50.0], "place": [[0.0, 1.0], [2.0, 2.0], None], "town": ["a", "b", "a"]}
@@ -41,9 +41,8 @@ def some_model(d=5, C=3, R=2, seed=0):
 
 
 def some_encoders():
-    encoders = make_encoders({"age": "numeric", "place": "vector", "town": "categorical"})
-    encoders.see(BATCH)
-    encoders.settle()
+    encoders = make_feature_encoder({"age": "numeric", "place": "vector", "town": "categorical"})
+    encoders.partial_fit(BATCH)
     return encoders
 
 
@@ -56,7 +55,7 @@ def saved():
 
 @pytest.fixture
 def directory(tmp_path, saved):
-    save(tmp_path / "model", saved)
+    save_model(tmp_path / "model", saved)
     return tmp_path / "model"
 
 
@@ -77,7 +76,7 @@ def change_tensors(directory, change):
 
 
 def test_what_was_saved_is_loaded(saved, directory):
-    loaded = load(directory)
+    loaded = load_model(directory)
     expected = saved.model.network.state_dict()
     found = loaded.model.network.state_dict()
     assert list(found) == list(expected)
@@ -89,15 +88,15 @@ def test_what_was_saved_is_loaded(saved, directory):
     assert {name: tensor.tolist() for name, tensor in loaded.rehearsal.items()} == {
         name: tensor.tolist() for name, tensor in saved.rehearsal.items()
     }
-    x = saved.encoders.encode(BATCH)
-    assert np.array_equal(loaded.encoders.encode(BATCH).toarray(), x.toarray())
+    x = saved.encoders.transform(BATCH)
+    assert np.array_equal(loaded.encoders.transform(BATCH).toarray(), x.toarray())
     links = np.array([[0, 2]])
     assert np.array_equal(from_features(loaded.model, x), from_features(saved.model, x))
     assert np.array_equal(with_links(loaded.model, x, links), with_links(saved.model, x, links))
 
 
 def test_a_loaded_model_can_be_trained_on(directory):
-    network = load(directory).model.network
+    network = load_model(directory).model.network
     assert all(part.requires_grad for part in network.parameters())
     assert network.hidden == 8
 
@@ -121,13 +120,13 @@ def test_the_readme_tells_how_to_predict(directory, saved, monkeypatch):
     pq.write_table(pa.Table.from_batches([BATCH]), "nodes.parquet")
     names = {}
     exec(code, names)
-    expected = from_features(saved.model, saved.encoders.encode(BATCH))
+    expected = from_features(saved.model, saved.encoders.transform(BATCH))
     np.testing.assert_array_equal(names["probabilities"], expected)
 
 
 def test_a_model_of_features_alone(tmp_path):
-    save(tmp_path / "model", Saved(some_model(R=1)))
-    loaded = load(tmp_path / "model")
+    save_model(tmp_path / "model", Saved(some_model(R=1)))
+    loaded = load_model(tmp_path / "model")
     assert loaded.encoders is None
     assert loaded.rehearsal is None
     assert loaded.about == {}
@@ -138,8 +137,8 @@ def test_a_model_of_features_alone(tmp_path):
 
 def test_a_model_is_replaced_whole(directory):
     other = some_model(d=2, C=4, R=1, seed=9)
-    save(str(directory) + "/", Saved(other))
-    assert load(directory).model.classes == ("a", "b", "c", "d")
+    save_model(str(directory) + "/", Saved(other))
+    assert load_model(directory).model.classes == ("a", "b", "c", "d")
     assert not (directory / "rehearsal.safetensors").exists()
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
@@ -147,15 +146,19 @@ def test_a_model_is_replaced_whole(directory):
 def test_a_link_to_a_model_stays_a_link(directory, tmp_path):
     link = tmp_path / "latest"
     link.symlink_to(directory, target_is_directory=True)
-    save(link, Saved(some_model(C=4)))
+    save_model(link, Saved(some_model(C=4)))
     assert link.is_symlink()
-    assert load(link).model.classes == load(directory).model.classes == ("a", "b", "c", "d")
+    assert (
+        load_model(link).model.classes
+        == load_model(directory).model.classes
+        == ("a", "b", "c", "d")
+    )
 
 
 def test_the_directory_one_is_in_can_be_replaced(directory, monkeypatch):
     monkeypatch.chdir(directory)
-    save(".", Saved(some_model(C=4)))
-    assert len(load(directory).model.classes) == 4
+    save_model(".", Saved(some_model(C=4)))
+    assert len(load_model(directory).model.classes) == 4
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_what_is_no_model_is_not_replaced(tmp_path, there, found):
     for name in there:
         (target / name).write_text("precious")
     with pytest.raises(OptionError, match=f"{found}.*Name another directory"):
-        save(target, Saved(some_model()))
+        save_model(target, Saved(some_model()))
     assert sorted(path.name for path in target.iterdir()) == there
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -183,19 +186,19 @@ def test_a_file_is_not_replaced_and_an_empty_directory_is(tmp_path):
     with pytest.raises(OptionError, match="file is a file; a model is a directory"):
         check_target(tmp_path / "file")
     (tmp_path / "empty").mkdir()
-    save(tmp_path / "empty", Saved(some_model()))
-    load(tmp_path / "empty")
+    save_model(tmp_path / "empty", Saved(some_model()))
+    load_model(tmp_path / "empty")
     check_target(tmp_path / "empty")
 
 
 def test_what_is_no_model_is_not_loaded(tmp_path):
     with pytest.raises(ModelError, match=r"there is no directory .*at all\. Name one"):
-        load(tmp_path / "nowhere" / "at all")
+        load_model(tmp_path / "nowhere" / "at all")
     with pytest.raises(ModelError, match=r"has no model\.json, so it is no model. Name one"):
-        load(tmp_path)
+        load_model(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(ModelError, match="there is no directory"):
-        load(tmp_path / "file")
+        load_model(tmp_path / "file")
 
 
 def test_a_newer_format_names_its_program_and_the_way(directory):
@@ -203,7 +206,7 @@ def test_a_newer_format_names_its_program_and_the_way(directory):
     with pytest.raises(
         ModelError, match=r"format 4, written by linkdist 9\.1\.0.*reads format 3"
     ) as e:
-        load(directory)
+        load_model(directory)
     assert "pip install --upgrade linkdist" in str(e.value)
 
 
@@ -214,20 +217,20 @@ def test_every_changed_byte_is_found(directory, name):
     for place in (0, 9, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(ModelError, match=rf"{name} is not the file that was saved.*Copy"):
-            load(directory)
+            load_model(directory)
     path.write_bytes(whole[:-1])
     with pytest.raises(ModelError, match="is not the file that was saved"):
-        load(directory)
+        load_model(directory)
     path.unlink()
     with pytest.raises(ModelError, match=f"{name} is missing.*Copy the directory again"):
-        load(directory)
+        load_model(directory)
 
 
 def test_both_files_problems_are_told_at_once(directory):
     (directory / "weights.safetensors").write_bytes(b"")
     (directory / "rehearsal.safetensors").unlink()
     with pytest.raises(ModelError, match=r"rehearsal\S+ is missing; weights\S+ is not the file"):
-        load(directory)
+        load_model(directory)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_both_files_problems_are_told_at_once(directory):
 def test_weights_of_another_network_are_refused(directory, change, words):
     change_tensors(directory, change)
     with pytest.raises(ModelError, match=f"is not of this network: .*{words}"):
-        load(directory)
+        load_model(directory)
 
 
 def test_a_file_of_another_kind_is_refused(directory):
@@ -261,7 +264,7 @@ def test_a_file_of_another_kind_is_refused(directory):
     digests = {"weights.safetensors": hashlib.sha256(content).hexdigest()}
     change_header(directory, digests=digests)
     with pytest.raises(ModelError, match="is no safetensors file"):
-        load(directory)
+        load_model(directory)
 
 
 @pytest.mark.parametrize(
@@ -307,14 +310,14 @@ def test_a_file_of_another_kind_is_refused(directory):
 def test_a_changed_header_is_refused(directory, changes, words):
     change_header(directory, **changes)
     with pytest.raises(ModelError, match=words):
-        load(directory)
+        load_model(directory)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"format"', "[" * 100000, "\udcff"])
 def test_what_is_no_header_is_refused(directory, text):
     (directory / "model.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ModelError, match="is no model's header, or cut off"):
-        load(directory)
+        load_model(directory)
 
 
 KEYS = (
@@ -331,7 +334,7 @@ JSON = st.recursive(
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     directory = tmp_path_factory.mktemp("kept") / "model"
-    save(directory, Saved(some_model(), some_encoders()))
+    save_model(directory, Saved(some_model(), some_encoders()))
     return directory, (directory / "model.json").read_text()
 
 
@@ -341,7 +344,7 @@ def test_no_header_ends_in_a_traceback(kept, key, value):
     directory, text = kept
     (directory / "model.json").write_text(json.dumps({**json.loads(text), key: value}))
     with suppress(ModelError):
-        load(directory)
+        load_model(directory)
 
 
 WRITER = """
@@ -350,7 +353,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from linkdist import _files
-from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 
@@ -369,7 +372,7 @@ for _ in sys.stdin:
         print(os.getpid(), flush=True)
         while True:
             for saved in models:
-                save(sys.argv[1], saved)
+                save_model(sys.argv[1], saved)
     os.waitpid(child, 0)
     print("dead", flush=True)
 """
@@ -381,7 +384,7 @@ for _ in sys.stdin:
 def test_a_kill_at_any_time_leaves_one_of_two_models(tmp_path, way):
     target = tmp_path / "model"
     models = (("a", "b"), ("a", "b", "c"))
-    save(target, Saved(some_model(C=2)))
+    save_model(target, Saved(some_model(C=2)))
     chance = random.Random(0)
     asked = [sys.executable, "-c", WRITER, str(target), way]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
@@ -390,14 +393,14 @@ def test_a_kill_at_any_time_leaves_one_of_two_models(tmp_path, way):
             for _ in range(15):
                 writer.stdin.write("go\n")
                 child = int(writer.stdout.readline())
-                assert load(target).model.classes in models
+                assert load_model(target).model.classes in models
                 until = time.perf_counter() + chance.uniform(0, 0.1)
                 while time.perf_counter() < until:
                     pass
                 os.kill(child, signal.SIGKILL)
                 assert writer.stdout.readline() == "dead\n"
-                assert load(target).model.classes in models
+                assert load_model(target).model.classes in models
         finally:
             os.killpg(writer.pid, signal.SIGKILL)
-    save(target, Saved(some_model()))
+    save_model(target, Saved(some_model()))
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

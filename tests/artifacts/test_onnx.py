@@ -19,7 +19,7 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model, from_features, with_links
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.training.loop import train_links
 
 onnx = pytest.importorskip("onnx")
@@ -60,9 +60,8 @@ def table(n=50, seed=0):
 
 
 def with_columns(kinds, batch, R=2):
-    encoders = make_encoders(kinds)
-    encoders.see(batch)
-    encoders.settle()
+    encoders = make_feature_encoder(kinds)
+    encoders.partial_fit(batch)
     network = ForkedMLP(encoders.d, 3, range(R), hidden=16)
     with torch.no_grad():
         for part in network.state_dict().values():
@@ -141,14 +140,14 @@ def test_raw_columns_give_what_encoded_ones_give(tmp_path):
     assert np.isnan(age).any()
     feed = {"age, in years": age, "same": np.full(50, 8.0), "when": when, "place": place}
     (found,) = session(path).run(None, feed)
-    expected = from_features(saved.model, saved.encoders.encode(batch))
+    expected = from_features(saved.model, saved.encoders.transform(batch))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert metadata(path)["columns"][2] == {"name": "place", "kind": "vector", "width": 3}
 
 
 def test_rows_to_compare_on_may_be_a_table_features_or_none(tmp_path):
     saved = with_columns(RAW, table())
-    x = saved.encoders.encode(table())
+    x = saved.encoders.transform(table())
     for raw in (True, False, None):
         for rows in (table(), x, sparse.csr_matrix(x), None):
             assert export_onnx(saved, tmp_path / "model.onnx", raw=raw, rows=rows) < 1e-4
@@ -166,7 +165,7 @@ def test_other_columns_take_features(tmp_path):
     batch = pa.record_batch({"age": [1.0, 2.0, None], "town": ["a", "b", "a"]})
     saved, path = with_columns({"age": "numeric", "town": "categorical"}, batch), tmp_path / "m"
     assert export_onnx(saved, path, rows=batch) < 1e-4
-    x = saved.encoders.encode(batch)
+    x = saved.encoders.transform(batch)
     (found,) = session(path).run(None, {"features": x.toarray()})
     np.testing.assert_allclose(found, from_features(saved.model, x), atol=1e-5)
     with pytest.raises(OptionError, match="'town' is categorical of 2 features, not numeric"):
@@ -249,5 +248,5 @@ def test_the_example_runs_without_torch(tmp_path, rows):
     )
     asked = [sys.executable, "-c", code]
     answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
-    p = from_features(saved.model, saved.encoders.encode(batch))[: len(rows)]
+    p = from_features(saved.model, saved.encoders.transform(batch))[: len(rows)]
     assert answer.stdout.splitlines() == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
-import urllib.request
 
 import pytest
+import requests
 import torch
 
 from linkdist.data.datasets import DATASETS
@@ -21,7 +20,7 @@ def surroundings(tmp_path, monkeypatch):
     monkeypatch.setenv("LINKDIST_COMMIT", "abc1234")
     for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
+    monkeypatch.setattr(requests, "get", unreachable)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # Typer installs its own
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -29,16 +28,16 @@ def surroundings(tmp_path, monkeypatch):
     torch.set_num_threads(threads)
 
 
-def unreachable(url, timeout):
-    raise urllib.error.URLError("no way out")
+def unreachable(*_, **__):
+    raise requests.ConnectionError("no way out")
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Trainings of an epoch or a few, on a tiny graph."""
     make_quick(monkeypatch.setattr)
-    real = benchmark.load
+    real = benchmark.load_dataset
     known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
-    monkeypatch.setattr(benchmark, "load", known)
+    monkeypatch.setattr(benchmark, "load_dataset", known)
     monkeypatch.setattr("linkdist.training.fit.epochs_for", lambda degree: 1)
     monkeypatch.setattr("linkdist.training.panel.fitting.cycles_for", lambda nodes, folds: (1,))

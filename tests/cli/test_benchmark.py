@@ -78,7 +78,8 @@ def test_a_raw_file_that_was_cut_off_is_told_of(command, tmp_path):
     path = tmp_path / "data" / "ms_academic_cs.npz"
     np.savez_compressed(path, labels=np.arange(9000))
     path.write_bytes(path.read_bytes()[:1000])
-    refused(command("benchmark", "coauthor-cs"), rf"{re.escape(str(path))} is foreign or damaged")
+    damaged = rf"{re.escape(str(path))} is damaged or is not the published file"
+    refused(command("benchmark", "coauthor-cs"), damaged)
 
 
 @pytest.mark.usefixtures("quick")

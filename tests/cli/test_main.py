@@ -269,7 +269,7 @@ def test_a_gpu_that_is_not_there_is_told_of(command, tmp_path, line):
 def test_raw_files_that_cannot_be_had_are_told_of(command, tmp_path, line):
     result = command(*line.format(out=tmp_path / "out").split())
     refused(result, r"cora could not be downloaded from https://\S+ \(.*no way out")
-    assert "put ind.cora.x" in result[2]
+    assert "download ind.cora.x" in result[2]
     assert "--data DIR or LINKDIST_DATA" in result[2]
     assert not (tmp_path / "out").exists()
 

@@ -91,7 +91,7 @@ def test_reproduce_says_what_it_leaves_out(command, tmp_path, monkeypatch):
             raise DataError(f"{name} could not be [had].")
         return tiny(name)
 
-    monkeypatch.setattr(run, "load", load)
+    monkeypatch.setattr(run, "load_dataset", load)
     code, _, err = command(
         *("reproduce", "--out", tmp_path / "out", "--settings", "full-supervised"),
         *("--methods", "MLP", "--runs", "1"),

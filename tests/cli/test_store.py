@@ -83,7 +83,7 @@ def test_synth_makes_what_is_asked_for(command, tmp_path):
         (["--kinds", "year"], "--kinds takes COLUMN=KIND"),
         (["--features", "aged"], "unknown column 'aged'"),
         (["--source", "form"], "unknown column 'form' (near: from)"),
-        (["--strict"], "links must stand once, in one direction; row "),
+        (["--strict"], "links must be listed once, in one direction; row "),
     ],
 )
 def test_mistakes_are_told_in_plain_words(build, tmp_path, options, message):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.cli.train import parse_time
 from linkdist.data.datasets import DATASETS
 from linkdist.errors import OptionError
@@ -50,7 +50,7 @@ def test_hyperparameters_reach_the_model(command, papers, tmp_path):
     out = ("--learning-rate", "0.02", "--device", "cpu", "--out", tmp_path / "model")
     code, _, err = command("train", *tables, *about, *network, *out)
     assert code == 0, err
-    assert load(tmp_path / "model").model.network.hidden == 16
+    assert load_model(tmp_path / "model").model.network.hidden == 16
 
 
 @pytest.mark.parametrize(

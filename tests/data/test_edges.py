@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from linkdist.data.edges import as_links, with_own_loops
+from linkdist.data.edges import as_links, both_directions, with_own_loops
 from linkdist.errors import GraphError
 
 PAIRS = np.array([[0, 1], [2, 3], [3, 0]])
@@ -28,13 +28,13 @@ def test_every_form_gives_the_same_links(form):
     assert sorted(as_links(form, 4).tolist()) == PAIRS.tolist()
 
 
-def test_a_networkx_graph_speaks_of_names():
+def test_links_of_a_networkx_graph_refer_to_names():
     graph = networkx.Graph([("a", "b"), ("b", "c"), ("c", "gone")])
     links = as_links(graph, 3, nodes=["c", "b", "a"])
     assert sorted(map(sorted, links.tolist())) == [[0, 1], [1, 2]]
 
 
-def test_a_zero_that_is_stored_is_no_link():
+def test_stored_zero_is_not_a_link():
     matrix = sparse.coo_matrix(([0.0, 1.0], ([0, 1], [1, 2])), (3, 3))
     assert as_links(matrix, 3).tolist() == [[1, 2]]
 
@@ -44,24 +44,43 @@ def test_a_zero_that_is_stored_is_no_link():
     [
         ([[0, 1, 2]], None, r"pairs, \(m, 2\) or \(2, m\); found shape \(1, 3\)"),
         ([[0, 1], [2]], None, "must be pairs"),
-        ([("a", "b")], None, "give each row's with nodes="),
-        ([(0.5, 1)], None, "whole numbers"),
-        (sparse.eye(2), None, "must be 3 by 3, a row and a column a node; found 2 by 2"),
+        ([("a", "b")], None, "pass the name of each row with nodes="),
+        ([(0.5, 1)], None, "pairs of row numbers"),
+        (sparse.eye(2), None, "one row and one column per node, 3 by 3; found 2 by 2"),
         ([("a", "b")], ["a", "b"], "found 2 names for 3 rows"),
-        ([("a", "b")], ["a", "b", "a"], "1 of 3 come twice"),
+        ([("a", "b")], ["a", "b", "a"], "1 of 3 are duplicates"),
     ],
 )
-def test_what_is_wrong_is_said(edges, nodes, message):
+def test_invalid_links_are_rejected(edges, nodes, message):
     with pytest.raises(GraphError, match=message):
         as_links(edges, 3, nodes)
 
 
 @given(st.integers(1, 20), st.data())
-def test_with_own_loops_every_node_has_a_link(n, data):
+def test_every_node_has_a_link_with_own_loops(n, data):
     node = st.integers(0, n - 1)
     pairs = data.draw(st.lists(st.tuples(node, node)))
     links = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     whole = with_own_loops(links, n)
     assert set(whole.ravel()) == set(range(n))
-    assert whole[: len(links)].tolist() == links.tolist()
-    assert all(a == b for a, b in whole[len(links) :].tolist())
+    added = ~np.isin(whole, links).any(axis=1)
+    assert whole[~added].tolist() == links.tolist()
+    assert whole[added].tolist() == [[node, node] for node in range(n) if node not in links]
+
+
+@given(st.integers(1, 20), st.data())
+def test_sorted_links_stay_sorted_with_own_loops(n, data):
+    node = st.integers(0, n - 1)
+    pairs = data.draw(st.sets(st.tuples(node, node).map(lambda pair: tuple(sorted(pair)))))
+    whole = with_own_loops(np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2), n)
+    assert whole.tolist() == sorted(whole.tolist())
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.sampled_from(["i4", "i8"]))
+def test_both_directions_equal_those_of_networkx(pairs, dtype):
+    links = np.array(sorted(set(map(tuple, map(sorted, pairs)))), dtype=dtype).reshape(-1, 2)
+    found = both_directions(links)
+    assert found.dtype == links.dtype
+    assert found[: len(links)].tolist() == links.tolist()
+    expected = networkx.Graph(links.tolist()).to_directed().edges
+    assert sorted(map(tuple, found.tolist())) == sorted(expected)

@@ -14,7 +14,7 @@ def parts(split):
 
 
 @given(st.integers(0, 1000))
-def test_semi_supervised_draws_disjoint_sets_of_the_asked_sizes(seed):
+def test_semi_supervised_draws_disjoint_sets_of_the_requested_sizes(seed):
     labels = np.repeat([0, 1, 2, -1], [30, 40, 3, 20])
     graph = Graph.build(np.ones((93, 1)), [], labels)
     split = semi_supervised(graph, seed, per_class=5, validation=20, test=25)
@@ -32,21 +32,21 @@ def test_full_supervised_takes_a_fifth_twice():
     assert sorted(np.concatenate(parts(split))) == list(range(13))
 
 
-def test_another_seed_is_another_split():
+def test_split_depends_on_the_seed():
     graph = Graph.build(np.ones((50, 1)), [], np.arange(50) % 2)
     first, again, other = (full_supervised(graph, seed).test.tolist() for seed in (0, 0, 1))
     assert first == again != other
 
 
-def test_what_cannot_be_drawn_is_said():
+def test_impossible_splits_are_rejected():
     graph = Graph.build(np.ones((30, 1)), [], np.zeros(30, dtype=int), name="small")
-    with pytest.raises(SplitError, match=r"small: 500 validation .* 10 labelled nodes are left"):
+    with pytest.raises(SplitError, match=r"small: 500 validation .* 10 labelled nodes remain"):
         semi_supervised(graph, 0)
-    with pytest.raises(SplitError, match="not one node"):
+    with pytest.raises(SplitError, match="less than one node"):
         full_supervised(Graph.build(np.ones((3, 1)), [], [0, 1, 0]), 0)
 
 
-def test_views_by_hand():
+def test_views_of_a_small_graph():
     edges = [(0, 1), (1, 2), (2, 3), (3, 4), (2, 2)]
     graph = Graph.build(np.eye(5), edges, [0, 1, 0, 1, 0])
     split = Split(np.array([0, 2]), np.array([4]), np.array([1]))
@@ -62,13 +62,13 @@ def test_views_by_hand():
         assert view.labels.tolist() == [0, -1, 0, -1, -1]
 
 
-def test_unknown_setting_gets_the_near_one(planted):
+def test_unknown_setting_is_rejected_with_a_suggestion(planted):
     with pytest.raises(OptionError, match=r"'transductiv' \(near: transductive"):
         observe(planted, full_supervised(planted, 0), "transductiv")
 
 
 @given(st.integers(0, 1000))
-def test_glnns_splits_have_twenty_and_thirty_a_class_and_the_rest(seed):
+def test_glnn_split_draws_20_and_30_nodes_per_class(seed):
     labels = np.repeat([0, 1, -1], [80, 120, 7])
     graph = Graph.build(np.ones((207, 1)), [], labels)
     whole = glnn_split(graph, "transductive", seed)
@@ -80,7 +80,7 @@ def test_glnns_splits_have_twenty_and_thirty_a_class_and_the_rest(seed):
     assert len(hidden.test) == len(whole.test) // 5
 
 
-def test_production_hides_the_test_nodes_alone():
+def test_production_hides_only_the_test_nodes():
     graph = Graph.build(np.eye(4), [(0, 1), (1, 2), (2, 3)], [0, 1, 0, 1])
     split = Split(np.array([0]), np.array([1]), np.array([3]))
     view = observe(graph, split, "production")
@@ -89,13 +89,13 @@ def test_production_hides_the_test_nodes_alone():
     assert view.labels.tolist() == [0, -1, -1, -1]
 
 
-def test_too_few_of_a_class_for_glnn_is_said():
+def test_glnn_split_rejects_small_classes():
     graph = Graph.build(np.ones((130, 1)), [], np.repeat([0, 1], [80, 50]), ("many", "few"))
     with pytest.raises(SplitError, match="50 or fewer of few"):
         glnn_split(graph, "transductive", 0)
 
 
-def test_the_largest_component_is_networkx_s():
+def test_largest_component_equals_that_of_networkx():
     nx = pytest.importorskip("networkx")
     random = np.random.default_rng(0)
     graph = Graph.build(

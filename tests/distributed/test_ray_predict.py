@@ -167,7 +167,7 @@ def test_columns_are_looked_at_before_any_work(
     lines = told.splitlines()
     assert len(lines) == 3
     assert f"{nodes / 'part-1.parquet'}: unknown column 'venue'; known are" in lines[0]
-    assert f"{nodes / 'part-2.parquet'} is broken" in lines[1]
+    assert f"{nodes / 'part-2.parquet'} is damaged" in lines[1]
     assert f"{nodes / 'part-3.parquet'}: unknown column 'venue'; known are" in lines[2]
     assert names(tmp_path) == ["nodes"]
 

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.distributed.pipeline import train_store
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import survey
@@ -71,7 +71,7 @@ def test_two_workers_reach_what_one_process_reaches(ray, store, tmp_path):
     assert "all 24 rounds are trained" in log
     assert "lost" not in log
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two", "two.log"]
-    assert load(tmp_path / "two").about["scores"] == saved.about["scores"]
+    assert load_model(tmp_path / "two").about["scores"] == saved.about["scores"]
 
 
 @pytest.mark.ray

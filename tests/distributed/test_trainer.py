@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import linkdist.pipeline
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import View
 from linkdist.distributed import loader, pipeline, trainer
@@ -379,7 +379,7 @@ def test_in_parts_it_learns_what_it_learns_as_a_whole(in_parts, tmp_path):
 def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_path):
     options = Options(method="colinkdist", epochs=2, replicas=2)
     saved = train_store(in_parts.directory, tmp_path / "model", options, memory=10**9)
-    loaded = load(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
     assert loaded.about["data"]["nodes"] == in_parts.n
     assert 0 < saved.about["scores"]["accuracy with links"] <= 1
     assert loaded.rehearsal is not None
@@ -387,7 +387,7 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize("part", ["held_out_of", "with_onnx"])
+@pytest.mark.parametrize("part", ["evaluate_validation", "with_onnx"])
 def test_a_failure_after_training_on_a_store_leaves_a_model(in_parts, tmp_path, monkeypatch, part):
     """An exception in ONNX once ended the training from a store before the model was saved."""
 
@@ -398,7 +398,7 @@ def test_a_failure_after_training_on_a_store_leaves_a_model(in_parts, tmp_path, 
     options, told = Options(method="colinkdist", epochs=1), Told()
     train_store(in_parts.directory, tmp_path / "model", options, 10**9, callback=told)
     assert any(re.search("the model is saved.*of nothing", text) for text in told.notes)
-    assert load(tmp_path / "model").model.classes == in_parts.classes
+    assert load_model(tmp_path / "model").model.classes == in_parts.classes
 
 
 class Killed(Callback):

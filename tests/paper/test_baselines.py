@@ -58,7 +58,7 @@ def test_views_of_different_sizes_are_refused(planted):
     views = [
         observe(planted, semi_supervised(planted, 0, 4, size, 20), "inductive") for size in (5, 10)
     ]
-    with pytest.raises(GraphError, match=r"views of one size; found \[30, 35\]"):
+    with pytest.raises(GraphError, match=r"views of the same size; found \[30, 35\]"):
         ViewGraph(views, CPU)
 
 

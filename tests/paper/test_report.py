@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import xml.etree.ElementTree as ET
-from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +13,7 @@ from hypothesis import strategies as st
 from linkdist.data.datasets import PAPER_DATASETS
 from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError
-from linkdist.paper.charts import Lane, Scale, strip_plot
-from linkdist.paper.html import render_html
+from linkdist.paper.charts import Lane, accuracy_axis, strip_plot
 from linkdist.paper.published import (
     GROUPS,
     METHODS,
@@ -26,12 +22,8 @@ from linkdist.paper.published import (
     published,
 )
 from linkdist.paper.records import Record, Run, read_run
-from linkdist.paper.report import write_report
+from linkdist.paper.report import render_html, write_report
 from linkdist.paper.tables import form_tables, render_markdown, summarise, tables
-from linkdist.report.charts import DRAWN, score_chart
-from linkdist.report.model_report import NOTHING_HELD_OUT, ONLY_ESTIMATED, render
-from linkdist.training.panel.estimates import Estimates, Score, interval
-from tests.report.test_model_report import ABOUT, HOSTILE, Page, figures, findings
 
 # Typed from the paper: a row or two of each table, the means as printed, bold ones starred.
 MEANS = """
@@ -116,7 +108,7 @@ def test_summary_by_hand():
     assert summary.worst == cells[2]
     assert (summary.seconds, summary.devices) == (10.0, ["cpu", "gpu"])
     page = render_html(cells, Run())
-    assert "<b>50.0 %</b> <span>of 4 cells: 1 above, 1 within, 2 below</span>" in page
+    assert "<b>50.0 %</b> <span>of 4 results: 1 above, 1 within, 2 below</span>" in page
     assert "<b>−2.00</b> <span>points: GCN on pubmed, transductive</span>" in page
     assert page.count("▼ −") == 2
 
@@ -148,7 +140,7 @@ def test_linkdist_cells_far_below_by_hand():
     ]
     summary = summarise(cells)
     assert (summary.far, summary.linkdist) == (1, 3)
-    words = "<b>1</b> <span>of 3 cells are over 2.00 points under the published mean</span>"
+    words = "<b>1</b> <span>of 3 results are more than 2.00 points below the published mean</span>"
     assert words in render_html(cells, Run())
 
 
@@ -198,9 +190,9 @@ def test_digits_alone_needs_no_published_number():
     assert "<b>1</b> <span>none of them in the paper</span>" in page
     assert page.count("<dt>") == 2
     assert "Two forms" not in page + text
-    assert "The paper has no numbers for these data sets." in page
+    assert "The paper has no results for these data sets." in page
     assert "| LinkDistMLP | **97.00** ± 0.50 |" in text
-    assert 'class="theirs' not in page.split("Every run")[1].split("</ul>")[1]
+    assert 'class="theirs' not in page.split("All runs")[1].split("</ul>")[1]
 
 
 def test_two_forms_of_message_passing_by_hand():
@@ -294,12 +286,12 @@ def test_a_report_is_written_beside_the_results(tmp_path):
         "run.json",
         "tables.md",
     ]
-    assert "How this was made" in page.read_text("utf-8")
+    assert "How these results were made" in page.read_text("utf-8")
     assert "Precision: bfloat16." in page.read_text("utf-8")
     assert "56.00** ± 0.50 (56.28)" in text.read_text("utf-8")
 
 
-def test_all_problems_of_a_file_are_told_at_once(tmp_path):
+def test_all_problems_of_a_file_are_reported_at_once(tmp_path):
     good = as_item(record("cora", "MLP", 56.0))
     items = [
         good,
@@ -341,7 +333,7 @@ def test_a_foreign_file_is_refused(tmp_path, text):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_missing_or_foreign_neighbour_is_told_of(tmp_path):
+def test_a_missing_or_invalid_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"results\.json cannot be read"):
         write_report(tmp_path)
     (tmp_path / "results.json").write_text(json.dumps([as_item(record("cora", "MLP", 56.0))]))
@@ -397,10 +389,13 @@ def test_how_a_run_was_made_is_put_in_words(tmp_path):
 
 
 def test_a_panel_by_hand():
-    scale = Scale.around([Lane("MLP", [80.0, 90.0], 85.0, None)])
-    assert (scale.low, scale.high) == (79.6, 90.4)
-    assert scale.ticks() == ["80", "82", "84", "86", "88", "90"]
-    assert Scale.around([Lane("MLP", [50.0], 50.0, None)]) == (49.5, 50.5)
+    whole = [Lane("MLP", [80.0, 90.0], 85.0, None)]
+    axis = accuracy_axis(whole)
+    assert (axis.low, axis.high) == (79.6, 90.4)
+    assert axis.ticks() == [80, 82, 84, 86, 88, 90]
+    ticks = re.findall(r'class="tick"[^>]*>([^<]*)<', strip_plot("cora", whole, "x"))
+    assert ticks == ["80", "82", "84", "86", "88", "90"]
+    assert accuracy_axis([Lane("MLP", [50.0], 50.0, None)])[:2] == (49.5, 50.5)
     lanes = [
         Lane("MLP", [80.0, 90.0], 85.0, Published(84.0, 1.0)),
         Lane("GCN", [80.0], 80.0, None),
@@ -444,242 +439,3 @@ def test_any_records_can_be_drawn(cells):
     for part in render_markdown(cells, Run()).split("\n\n"):
         rows = [line for line in part.splitlines() if line.startswith("| ")]
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) <= 1
-
-
-# A model's report: how good the model is ----------------------------------------------------------
-
-
-def scored(name, accuracy, links=False, n=140):
-    return Score(name, accuracy, *interval(accuracy, n), links)
-
-
-OURS = ("this model, from features", "this model, with links")
-NASTY = "<i>a</i> & \"b\" 'c'"
-KNOWN = Estimates(
-    140,
-    "folds",
-    [scored(OURS[0], 0.7434), scored(OURS[1], 0.7861, True)],
-    [scored(OURS[0], 0.7931), scored(OURS[1], 0.8142, True)],
-    [scored("label spreading", 0.7512, True), scored(NASTY, 0.601), scored("largest class", 0.3)],
-    ["Links pay in training: 74.3 % against <b>60.1 %</b>.", "Links & labels make a difference."],
-    ["One row alone is labelled '<b>'."],
-    {"features": 0.125, NASTY: 0.625, "label spreading": 0.25},
-)
-
-
-def told(**changes):
-    return render("papers", replace(findings(), estimates=replace(KNOWN, **changes)), ABOUT)
-
-
-def text_of(page):
-    return "".join(Page(page).text)
-
-
-def test_how_good_a_model_is_comes_first_and_all_else_follows():
-    page = told()
-    read = Page(page)
-    sections = [attrs["aria-labelledby"] for tag, attrs in read.tags if tag == "section"]
-    assert sections[:2] == ["estimates", "accuracy"]
-    assert len(set(read.ids)) == len(read.ids)
-    assert len(figures(page)) == 8
-    first = figures(page)[0]
-    title, words = first.find("title"), first.find("desc")
-    assert first.get("aria-labelledby").split() == [title.get("id"), words.get("id")]
-    assert "from features 74.3\xa0%, 90\xa0% interval 67.8 to 79.9\xa0%" in words.text
-    assert "label spreading (needs links) 75.1\xa0%" in words.text
-    text = text_of(page)
-    parts = [
-        *("How good is it?", *KNOWN.verdict, "The same as a table"),
-        *("What these scores cannot tell", *KNOWN.warnings),
-        "Every one of the 140 labels was predicted by networks that had not seen it; for new rows "
-        "the row itself and its links were hidden, too.",
-        *("What the model learnt from", "Accuracy by epoch"),
-    ]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-
-
-def rows_of(page, kind):
-    (table,) = re.findall(rf'<table class="{kind}">.*?</table>', page)
-    return [
-        tuple("".join(cell.itertext()) for cell in row) for row in ET.fromstring(table).iter("tr")
-    ]
-
-
-def expected(name, score):
-    between = f"{100 * score.low:.1f} to {100 * score.high:.1f}\xa0%"
-    return (name, f"{100 * score.accuracy:.1f}\xa0%", between, "yes" if score.links else "no")
-
-
-def test_the_table_has_every_estimate():
-    assert rows_of(told(), "estimates")[1:] == [
-        ("This model, new rows",),
-        expected("from features", KNOWN.new_rows[0]),
-        expected("with links", KNOWN.new_rows[1]),
-        ("This model, rows of the table",),
-        expected("from features", KNOWN.known_rows[0]),
-        expected("with links", KNOWN.known_rows[1]),
-        ("Baselines, new rows",),
-        *(expected(score.name, score) for score in KNOWN.baselines),
-    ]
-
-
-def test_the_teachers_are_told_by_their_shares():
-    assert rows_of(told(), "teachers")[1:] == [
-        (NASTY, "62.5\xa0%"),
-        ("label spreading", "25.0\xa0%"),
-        ("features", "12.5\xa0%"),
-    ]
-    assert "learnt from" not in told(teachers={})
-
-
-def lines_of(svg):
-    """Each row's tone, name, value, and where its interval begins, its dot lies, it ends."""
-    for row in svg.iter("g"):
-        dot, span = row.find("circle"), row.find("line[@class='span']")
-        if dot is not None:
-            name, value = (text.text for text in row.iter("text"))
-            places = (span.get("x1"), dot.get("cx"), span.get("x2"))
-            yield row.get("class"), name, value, [float(place) for place in places]
-
-
-def axis_of(svg):
-    """From a share to its place, by the two outer ticks."""
-    ticks = [text for text in svg.iter("text") if text.get("class") == "tick"]
-    (low, start), (high, end) = (
-        (float(tick.text.rstrip("\xa0%")) / 100, float(tick.get("x")))
-        for tick in (ticks[0], ticks[-1])
-    )
-    return low, high, lambda share: start + (share - low) / (high - low) * (end - start)
-
-
-def test_dots_and_intervals_lie_where_the_estimates_are():
-    svg = ET.fromstring(score_chart(KNOWN))
-    low, high, at = axis_of(svg)
-    assert (low, high) == (0.2, 1.0)  # the largest class's interval begins at 24 %
-    scores = [*KNOWN.new_rows, *KNOWN.known_rows, *KNOWN.baselines]
-    lines = list(lines_of(svg))
-    for (*_, value, places), score in zip(lines, scores, strict=True):
-        assert value == f"{100 * score.accuracy:.1f}\xa0%"
-        shares = (score.low, score.accuracy, score.high)
-        assert places == pytest.approx([at(share) for share in shares], abs=0.06)
-        assert places == sorted(places)
-    assert [tone for tone, *_ in lines] == ["features"] * 4 + ["rest"] * 3
-    names = ["from features", "with links"] * 2
-    assert [name for _, name, *_ in lines] == [
-        *names,
-        "label spreading (needs links)",
-        *(NASTY, "largest class"),
-    ]
-    guide = svg.find(".//line[@class='guide']")
-    assert guide.get("x1") == guide.get("x2")
-    assert float(guide.get("x1")) == lines[0][-1][1]
-
-
-shares = st.tuples(*[st.floats(0, 1)] * 3).map(sorted)
-scores = st.builds(
-    lambda name, ends, links: Score(name, ends[1], ends[0], ends[2], links),
-    st.text(),
-    shares,
-    st.booleans(),
-)
-some = st.lists(scores, max_size=12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(shares, min_size=2, max_size=2), some, some)
-def test_any_scores_can_be_drawn(ours, known, others):
-    new = [Score(name, s[1], s[0], s[2], False) for name, s in zip(OURS, ours, strict=True)]
-    page = told(new_rows=new, known_rows=known[:2], baselines=others)
-    svg = figures(page)[0]
-    lines = list(lines_of(svg))
-    assert len(lines) == 2 + len(known[:2]) + min(len(others), DRAWN)
-    assert svg.get("viewBox").startswith("0 0 640 ")
-    for *_, (start, dot, end) in lines:
-        assert 28 <= start <= dot <= end <= 612
-    assert axis_of(svg)[1] == 1
-    bodies = bool(known) + bool(others) + 1
-    assert len(rows_of(page, "estimates")) == 1 + bodies + 2 + len(known[:2]) + len(others)
-
-
-def test_the_best_baselines_are_drawn_and_all_are_in_the_table():
-    many = [scored(f"b{i}", 0.9 - i / 20) for i in range(DRAWN + 2)]
-    page = told(baselines=many)
-    drawn = [name for tone, name, *_ in lines_of(figures(page)[0]) if tone == "rest"]
-    assert drawn == [f"b{i}" for i in range(DRAWN)]
-    assert "The best 8 of 10 baselines are drawn; the table has all." in page
-    assert [row[0] for row in rows_of(page, "estimates")[-10:]] == [f"b{i}" for i in range(10)]
-    assert "baselines are drawn" not in told()
-
-
-def test_what_nobody_estimated_is_left_out():
-    page = told(known_rows=[], baselines=[], warnings=[])
-    assert [row[0] for row in rows_of(page, "estimates")[1:]] == [
-        *("This model, new rows", "from features", "with links"),
-    ]
-    assert "cannot tell" not in page
-    assert "rows of the table" not in page
-
-
-def test_the_tiles_tell_of_new_rows():
-    tiles = told().split("</header>")[0]
-    low, high = 100 * KNOWN.new_rows[1].low, 100 * KNOWN.new_rows[1].high
-    assert (
-        "<dt>Accuracy with links</dt><dd><b>78.6\xa0%</b> <span>for new rows; 90\xa0% interval "
-        f"{low:.1f} to {high:.1f}\xa0%</span>"
-    ) in tiles
-    assert "<dt>Accuracy from features</dt><dd><b>74.3\xa0%</b>" in tiles
-    assert tiles.count("<dt>Accuracy") == 2
-    assert "95\xa0%" not in tiles
-    assert "judged on 140 labelled nodes." in tiles
-
-
-def test_without_estimates_the_page_is_as_it_was():
-    page = render("papers", findings(), ABOUT)
-    assert Page(page).ids[0] == "accuracy"
-    for words in ("How good", "cannot tell", "learnt from", "<details", "new rows", "90\xa0%"):
-        assert words not in page
-    # SciPy's Wilson intervals of 38 and of 42 in 120
-    assert "95\xa0% interval 24 to 40\xa0%" in page
-    assert "95\xa0% interval 27 to 44\xa0%" in page
-
-
-def test_a_page_of_estimates_alone_does_not_say_that_it_has_no_accuracy():
-    page = render("papers", replace(findings(held=False), estimates=KNOWN), ABOUT)
-    assert ONLY_ESTIMATED in page
-    assert NOTHING_HELD_OUT not in page
-    assert [id for id in Page(page).ids if "-" not in id] == ["estimates", "map", "links", "unsure"]
-
-
-def test_few_looks_are_no_curve():
-    found = findings(replicas=2)
-    curves = {mode: curve[:2] for mode, curve in found.held_out.curves.items()}
-    held = found.held_out._replace(curves=curves, chosen=np.array([0, 1]))
-    flat = replace(found, held_out=held)
-    assert "accuracy" in Page(render("m", flat, ABOUT)).ids
-    page = render("m", replace(flat, estimates=KNOWN), ABOUT)
-    assert "accuracy" not in Page(page).ids
-    assert "added up" not in page  # a label lies in one fold
-    assert "added up" in render("m", flat, ABOUT)
-
-
-def test_validation_nodes_are_told_of():
-    text = text_of(told(by="validation nodes", judges=1234))
-    assert "1,234 labelled nodes were held out: no network was trained on their labels." in text
-    assert "Every one of" not in text
-
-
-def test_hostile_names_of_scores_and_teachers_do_nothing():
-    hostile = told(
-        baselines=[scored(name, 0.5, True) for name in HOSTILE],
-        verdict=HOSTILE,
-        warnings=HOSTILE,
-        teachers=dict.fromkeys(HOSTILE, 1 / len(HOSTILE)),
-    )
-    read = Page(hostile)
-    assert {tag for tag, _ in read.tags} == {tag for tag, _ in Page(told()).tags}
-    assert not [name for _, attrs in read.tags for name in attrs if name.startswith("on")]
-    for sign in "\x00\x1b\u202e\ud800":
-        assert sign not in hostile
-    assert "".join(read.text).count(HOSTILE[0]) >= 5
-    assert len(list(lines_of(figures(hostile)[0]))) == 4 + len(HOSTILE)

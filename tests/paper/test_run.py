@@ -57,7 +57,7 @@ def tiny(name="digits", n=400, classes=3):
 
 def make_quick(setattr):
     """Put a tiny graph in the place of each named one, and a few epochs in that of many."""
-    setattr(run, "load", lambda name, data=None: tiny(name))
+    setattr(run, "load_dataset", lambda name, data=None: tiny(name))
     setattr(protocol, "fit", partial(protocol.fit, epochs=2))
     setattr(protocol, "train_gcn", partial(protocol.train_gcn, epochs=4))
     setattr(protocol, "train_on_nodes", partial(protocol.train_on_nodes, epochs=4))
@@ -569,6 +569,18 @@ def test_a_broken_cell_that_was_not_asked_for_is_named(tmp_path, stubbed, conten
     assert not stubbed
 
 
+def test_every_cell_file_is_read_once(tmp_path, stubbed, monkeypatch):
+    first = reproduce(plan(tmp_path, "MLP", "GCN"))
+    paths = []
+    read_cell = run._read_cell
+    monkeypatch.setattr(run, "_read_cell", lambda path: paths.append(path.name) or read_cell(path))
+    both = reproduce(plan(tmp_path, "MLP", "LinkDist", "CoLinkDist"))
+    assert len(stubbed) == 2 + 2
+    assert sorted(paths) == [f"digits.full-supervised.{name}.json" for name in ("GCN", "MLP")]
+    assert [record for record in both if record in first] == first
+    assert read(tmp_path / "results.json") == both
+
+
 def test_a_broken_cell_does_not_stop_those_before_it(tmp_path, stubbed):
     first = reproduce(plan(tmp_path, "MLP", "GCN"))
     for training in ("MLP", "GCN"):
@@ -618,7 +630,7 @@ def only(name):
 
 
 def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     skipped = {}
     callback = Callback()
     callback.skipped = skipped.__setitem__
@@ -630,9 +642,9 @@ def test_sets_that_cannot_be_had_are_left_out(tmp_path, monkeypatch):
 
 
 def test_what_was_left_out_is_told_until_it_is_there(tmp_path, stubbed, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     reproduce(plan(tmp_path, "MLP", datasets=None))
-    monkeypatch.setattr(run, "load", only("cora"))
+    monkeypatch.setattr(run, "load_dataset", only("cora"))
     reproduce(plan(tmp_path, "MLP", datasets=["cora"]))
     others = [name for name in PAPER_DATASETS if name not in ("amazon-photo", "cora")]
     left = dict.fromkeys(others, "file not available")
@@ -643,14 +655,14 @@ def test_what_was_left_out_is_told_until_it_is_there(tmp_path, stubbed, monkeypa
 
 
 def test_without_any_set_nothing_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("none"))
-    with pytest.raises(DataError, match=r"none of the paper's data sets can be had\. .*--data"):
+    monkeypatch.setattr(run, "load_dataset", only("none"))
+    with pytest.raises(DataError, match=r"none of the paper's data sets is available\. .*--data"):
         reproduce(plan(tmp_path / "out", "MLP", datasets=None))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_set_that_was_named_must_be_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load", only("amazon-photo"))
+    monkeypatch.setattr(run, "load_dataset", only("amazon-photo"))
     with pytest.raises(DataError, match="cora could not be downloaded"):
         reproduce(plan(tmp_path / "out", "MLP", datasets=["amazon-photo", "cora"]))
     assert not (tmp_path / "out").exists()
@@ -685,7 +697,7 @@ def test_the_last_seed_can_be_had(tmp_path):
 @pytest.mark.parametrize("out", ["file", "file/below"])
 def test_a_folder_that_cannot_be_made_is_told_of(tmp_path, stubbed, out):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OptionError, match="--out must be a folder that can be written"):
+    with pytest.raises(OptionError, match="--out must be a writable folder"):
         reproduce(plan(tmp_path / out, "MLP"))
     assert not stubbed
 

@@ -15,18 +15,15 @@ from linkdist.data.splits import held_out
 from linkdist.model import logits, message_passing
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
+from linkdist.report import metrics
+from linkdist.report.hidden_map import MAP_NODES, TSNE_NODES, _hidden, project
 from linkdist.report.metrics import (
     BINS,
-    FEW,
-    MAPPED,
-    UNSURE,
-    _hidden,
-    agreement,
-    class_scores,
-    find,
-    flatten,
-    judge,
-    least_sure,
+    UNCERTAIN,
+    compute_metrics,
+    evaluate,
+    homophily,
+    least_certain,
     reliability,
 )
 from linkdist.training.fit import fit
@@ -50,10 +47,10 @@ def trained(planted):
     return graph, splits, fit(graph, splits, seeds=(0, 1), epochs=3, device="cpu")
 
 
-def found_of(trained):
+def metrics_of(trained, map=None):
     graph, splits, result = trained
     ids = [f"n{i}" for i in range(graph.n)]
-    return find(graph, splits, result, ids)
+    return compute_metrics(graph, splits, result, ids, map)
 
 
 def random_case(seed, n=200, C=5):
@@ -66,7 +63,7 @@ def test_scores_are_scikit_learns():
     p, truth = random_case(0)
     p[:, 3] = 0  # a class that nothing is taken for
     truth[truth == 4] = 0  # a class that nothing is
-    found = judge(p, truth)
+    found = evaluate(p, truth)
     named = p.argmax(axis=1)
     np.testing.assert_array_equal(found.confusion, confusion_matrix(truth, named, labels=range(5)))
     assert found.accuracy == accuracy_score(truth, named)
@@ -89,18 +86,18 @@ def test_reliability_by_hand():
     assert found.error == pytest.approx(sum(gaps) / 6)
 
 
-def test_agreement_on_a_graph_made_by_hand():
+def test_homophily_on_a_graph_made_by_hand():
     #   a a b b ?  and links  a-a, a-b, b-b, b-?, ?-?, a-a with itself
     classes = np.array([0, 0, 1, 1, UNKNOWN, UNKNOWN])
     links = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [0, 0]])
-    found = agreement(links, classes, C=3)
+    found = homophily(links, classes, C=3)
     assert (found.links, found.share, found.chance) == (3, pytest.approx(2 / 3), 0.5)
     assert found.counts.tolist() == [[2, 1, 0], [1, 2, 0], [0, 0, 0]]
     np.testing.assert_allclose(found.matrix, [[2 / 3, 1 / 3, 0], [1 / 3, 2 / 3, 0], [0, 0, 0]])
 
 
-def test_agreement_without_links_is_nothing():
-    found = agreement(np.empty((0, 2), dtype=np.int64), np.array([0, 1]), C=2)
+def test_homophily_without_links_is_nothing():
+    found = homophily(np.empty((0, 2), dtype=np.int64), np.array([0, 1]), C=2)
     assert (found.links, found.share, found.chance) == (0, 0.0, 0.5)
 
 
@@ -111,11 +108,11 @@ def test_the_interval_holds_the_shares_that_are_not_too_far():
             assert abs(share - end) == pytest.approx(1.96 * np.sqrt(end * (1 - end) / n), abs=1e-6)
 
 
-def test_the_least_sure_by_brute_force():
+def test_the_least_certain_nodes_by_brute_force():
     p, labels = random_case(1)
-    found = least_sure(p, labels, range(200))
+    found = least_certain(p, labels, range(200))
     margins = [(sorted(row)[-1] - sorted(row)[-2], i) for i, row in enumerate(p)]
-    assert [int(node.id) for node in found] == [i for _, i in sorted(margins)[:UNSURE]]
+    assert [int(node.id) for node in found] == [i for _, i in sorted(margins)[:UNCERTAIN]]
     for node in found:
         row = p[int(node.id)]
         assert node.label == labels[int(node.id)]
@@ -123,39 +120,41 @@ def test_the_least_sure_by_brute_force():
         assert node.second == (row.argsort()[-2], np.sort(row)[-2])
 
 
-def test_one_class_leaves_no_doubt():
-    assert least_sure(np.ones((3, 1)), np.zeros(3, dtype=int), range(3)) == []
+def test_one_class_has_no_uncertain_nodes():
+    assert least_certain(np.ones((3, 1)), np.zeros(3, dtype=int), range(3)) == []
 
 
 # The map.
 
 
 def test_few_nodes_are_mapped_by_their_principal_components():
-    h = np.random.default_rng(0).normal(size=(FEW - 1, 8)) * np.arange(1, 9)
+    h = np.random.default_rng(0).normal(size=(TSNE_NODES - 1, 8)) * np.arange(1, 9)
     centred = h - h.mean(axis=0)
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
-    np.testing.assert_allclose(np.abs(flatten(h)), np.abs(u[:, :2] * s[:2]))
+    np.testing.assert_allclose(np.abs(project(h)), np.abs(u[:, :2] * s[:2]))
 
 
 def test_the_map_is_the_same_each_time_and_keeps_groups_together():
     random = np.random.default_rng(0)
     group = np.repeat([0, 1, 2], 40)
     h = 8 * np.eye(3, 60)[group] + random.normal(size=(120, 60))
-    places = flatten(h)
-    np.testing.assert_array_equal(places, flatten(h))
+    places = project(h)
+    np.testing.assert_array_equal(places, project(h))
     middles = np.stack([places[group == g].mean(axis=0) for g in range(3)])
     nearest = ((places[:, None] - middles) ** 2).sum(axis=-1).argmin(axis=1)
     np.testing.assert_array_equal(nearest, group)
 
 
-@pytest.mark.parametrize("n", [1, 2, FEW, 50])
+@pytest.mark.parametrize("n", [1, 2, TSNE_NODES, 50])
 def test_nodes_that_are_all_alike_lie_in_one_place(n):
-    np.testing.assert_array_equal(flatten(np.ones((n, 4))), np.zeros((n, 2)))
+    np.testing.assert_array_equal(project(np.ones((n, 4))), np.zeros((n, 2)))
 
 
-@pytest.mark.parametrize(("n", "width"), [(2, 5), (5, 1), (FEW, 1), (FEW, 100), (90, 3)])
+@pytest.mark.parametrize(
+    ("n", "width"), [(2, 5), (5, 1), (TSNE_NODES, 1), (TSNE_NODES, 100), (90, 3)]
+)
 def test_every_size_has_a_map(n, width):
-    places = flatten(np.random.default_rng(0).normal(size=(n, width)))
+    places = project(np.random.default_rng(0).normal(size=(n, width)))
     assert places.shape == (n, 2)
     assert np.isfinite(places).all()
 
@@ -173,9 +172,9 @@ def test_the_hidden_layer_is_what_the_first_replicas_head_reads(trained):
 # All of it.
 
 
-def test_a_replica_is_judged_on_what_it_held_out_itself(trained):
+def test_a_replica_is_evaluated_on_its_own_validation_nodes(trained):
     graph, splits, result = trained
-    held = found_of(trained).held_out
+    held = metrics_of(trained, map=False).validation
     inputs = make_inputs(graph.features, torch.device("cpu"))
     z, s = logits(result.model.network, inputs)
     around = Neighbours([graph.edges], graph.n, torch.device("cpu"))
@@ -187,82 +186,94 @@ def test_a_replica_is_judged_on_what_it_held_out_itself(trained):
         np.testing.assert_array_equal(held.modes[mode].confusion, expected)
     best = result.history.best("features")
     assert held.modes["features"].accuracy == pytest.approx(best.validation.mean())
-    np.testing.assert_array_equal(held.chosen, best.epochs - 1)
+    np.testing.assert_array_equal(held.best, best.epochs - 1)
     np.testing.assert_array_equal(held.curves["links"], result.history.curve("mean")[:, 0])
     assert held.nodes == len(set(splits[0].validation) | set(splits[1].validation))
 
 
-def test_all_nodes_are_judged_by_the_replicas_mean(trained):
+def test_all_nodes_have_the_replicas_mean_probabilities(trained):
     graph, _, result = trained
-    found = found_of(trained)
+    found = metrics_of(trained)
     p = from_features(result.model, graph.features)
-    expected = least_sure(p, graph.labels, [f"n{i}" for i in range(graph.n)])
-    assert [node.id for node in found.unsure] == [node.id for node in expected]
+    expected = least_certain(p, graph.labels, [f"n{i}" for i in range(graph.n)])
+    assert [node.id for node in found.uncertain] == [node.id for node in expected]
     classes = np.where(graph.labels == UNKNOWN, p.argmax(axis=1), graph.labels)
     np.testing.assert_array_equal(found.map.classes, classes)
     np.testing.assert_array_equal(found.map.known, graph.labels != UNKNOWN)
-    links = agreement(graph.links, p.argmax(axis=1), 2)
+    links = homophily(graph.links, p.argmax(axis=1), 2)
     assert found.predicted_links.share == links.share
-    assert found.known.tolist() == np.bincount(graph.labels[graph.labels != UNKNOWN]).tolist()
+    assert found.labelled.tolist() == np.bincount(graph.labels[graph.labels != UNKNOWN]).tolist()
 
 
-def test_findings_are_the_same_each_time(trained):
-    one, other = found_of(trained), found_of(trained)
+def test_metrics_are_deterministic(trained):
+    one, other = metrics_of(trained), metrics_of(trained)
     np.testing.assert_array_equal(one.map.places, other.map.places)
-    assert one.unsure == other.unsure
+    assert one.uncertain == other.uncertain
 
 
-def test_nothing_held_out_is_not_judged(planted):
+def test_without_validation_nodes_there_are_no_validation_metrics(planted):
     splits = [held_out(planted.labels, 0, 0)]
     result = fit(planted, splits, epochs=1, device="cpu", judge=False)
-    found = find(planted, splits, result, range(60))
-    assert found.held_out is None
-    assert len(found.unsure) == UNSURE
+    found = compute_metrics(planted, splits, result, range(60), map=False)
+    assert found.validation is None
+    assert len(found.uncertain) == UNCERTAIN
+
+
+def test_the_map_can_be_switched_off_and_is_off_for_large_graphs(trained, monkeypatch):
+    graph, splits, result = trained
+    monkeypatch.setattr(metrics, "map_hidden_layer", lambda *_: pytest.fail("a map was drawn"))
+    assert compute_metrics(graph, splits, result, range(graph.n), map=False).map is None
+    monkeypatch.setattr(metrics, "MAP_LIMIT", graph.n - 1)
+    assert compute_metrics(graph, splits, result, range(graph.n)).map is None
+    monkeypatch.setattr(metrics, "map_hidden_layer", lambda *_: "a map")
+    assert compute_metrics(graph, splits, result, range(graph.n), map=True).map == "a map"
+    monkeypatch.setattr(metrics, "MAP_LIMIT", graph.n)
+    assert compute_metrics(graph, splits, result, range(graph.n)).map == "a map"
 
 
 def test_a_large_graph_is_mapped_in_part():
     random = np.random.default_rng(0)
-    n = MAPPED + 200
+    n = MAP_NODES + 200
     graph = Graph.build(random.normal(size=(n, 3)), random.integers(0, n, (n, 2)), np.arange(n) % 2)
     splits = [held_out(graph.labels, 0.1, 0)]
     result = fit(graph, splits, epochs=1, device="cpu")
-    found = find(graph, splits, result, range(n)).map
-    assert len(set(found.ids)) == len(found.places) == MAPPED
+    found = compute_metrics(graph, splits, result, range(n)).map
+    assert len(set(found.ids)) == len(found.places) == MAP_NODES
     classes = [graph.labels[int(id)] for id in found.ids]
     np.testing.assert_array_equal(found.classes, classes)
 
 
-def test_weights_that_overflowed_are_told_of_all_the_same(trained):
+def test_metrics_of_weights_that_overflowed(trained):
     model = trained[2].model
     with torch.no_grad():
         model.network.first.weight.fill_(torch.inf)
-    found = found_of(trained)
+    found = metrics_of(trained)
     assert np.isfinite(found.map.places).all()
-    assert found.unsure[0].first == (0, 0.5)
-    assert np.isfinite(found.held_out.modes["links"].reliability.error)
+    assert found.uncertain[0].first == (0, 0.5)
+    assert np.isfinite(found.validation.modes["links"].reliability.error)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 6))
-def test_findings_of_random_probabilities_are_finite_and_sum(seed, n, C):
+def test_metrics_of_random_probabilities_are_finite_and_sum(seed, n, C):
     random = np.random.default_rng(seed)
     p = random.dirichlet(np.full(C, 0.3), n)
     truth = random.integers(0, C, n)
     links = random.integers(0, n, (2 * n, 2))
-    found = judge(p, truth)
+    found = evaluate(p, truth)
     assert found.confusion.sum() == found.reliability.counts.sum() == n
     assert found.accuracy == pytest.approx(found.confusion.trace() / n)
     by_bins = found.reliability.accuracy * found.reliability.counts
     assert by_bins.sum() == pytest.approx(found.confusion.trace())
     assert 0 <= found.reliability.error <= 1
     assert len(found.reliability.counts) == BINS
-    scores = np.stack(class_scores(found.confusion)[:3])
+    scores = np.stack(found.scores[:3])
     assert ((scores >= 0) & (scores <= 1)).all()
     labels = np.where(random.random(n) < 0.3, UNKNOWN, truth)
-    joined = agreement(links, labels, C)
+    joined = homophily(links, labels, C)
     assert joined.counts.sum() == 2 * joined.links
     assert joined.counts.trace() == pytest.approx(2 * joined.links * joined.share)
     sums = joined.matrix.sum(axis=1)
     np.testing.assert_allclose(sums[joined.counts.any(axis=1)], 1)
     assert not sums[~joined.counts.any(axis=1)].any()
     assert 0 <= joined.chance <= 1 + 1e-12
-    assert len(least_sure(p, truth, range(n))) == (min(n, UNSURE) if C > 1 else 0)
+    assert len(least_certain(p, truth, range(n))) == (min(n, UNCERTAIN) if C > 1 else 0)

@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.serve.app import make_app
 from linkdist.serve.settings import Settings
 from tests.browser import chromium
@@ -12,7 +12,7 @@ from tests.serving import serving
 
 @pytest.fixture(scope="module")
 def model(papers_model):
-    return load(papers_model)
+    return load_model(papers_model)
 
 
 @pytest.fixture

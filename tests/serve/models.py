@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 
 ROWS = [
     {"title": "photon theory of vacuum", "venue": "review", "year": 1974},
@@ -27,11 +27,10 @@ def shares(answer):
 
 
 def vectors(path):
-    encoders = make_encoders({"v": "vector"})
-    encoders.see(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
-    encoders.settle()
+    encoders = make_feature_encoder({"v": "vector"})
+    encoders.partial_fit(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
     network = Model(ForkedMLP(3, 2, [0]), torch.ones(1), ("a", "b"))
-    save(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
+    save_model(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
     return path
 
 
@@ -39,5 +38,5 @@ def bare(path, replicas=2):
     network = ForkedMLP(4, 3, list(range(replicas)))
     alpha = torch.linspace(0.5, 1.5, replicas)
     saved = Saved(Model(network, alpha, ("a", "b", "c")))
-    save(path, with_onnx(saved))
+    save_model(path, with_onnx(saved))
     return saved

@@ -13,7 +13,7 @@ import torch
 from starlette.testclient import TestClient
 
 from linkdist import from_features, with_links
-from linkdist.artifacts.model_dir import Saved, save
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
@@ -22,7 +22,7 @@ from linkdist.serve.batching import compute
 from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.settings import Settings
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.serve.models import ROWS, ask, bare, shares, vectors
 
 
@@ -32,7 +32,7 @@ def encoded(model, rows):
     batch = pa.RecordBatch.from_pylist(
         full, schema=pa.schema({"title": pa.string(), "venue": pa.string(), "year": pa.float64()})
     )
-    return model.encoders.encode(batch)
+    return model.encoders.transform(batch)
 
 
 def test_rows_are_predicted_as_the_model_does(client, model):
@@ -193,9 +193,9 @@ def test_a_hostile_request_is_refused_quickly(client_of_wide):
 @pytest.fixture
 def client_of_wide(tmp_path):
     """A model with 200 columns."""
-    encoders = make_encoders({f"c{k}": "numeric" for k in range(200)})
+    encoders = make_feature_encoder({f"c{k}": "numeric" for k in range(200)})
     network = Model(ForkedMLP(200, 2, [0]), torch.ones(1), ("a", "b"))
-    save(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
+    save_model(tmp_path / "wide", with_onnx(Saved(network, encoders, {})))
     with TestClient(make_app(Settings(str(tmp_path / "wide")))) as client:
         yield client
 

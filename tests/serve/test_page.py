@@ -82,7 +82,7 @@ def test_what_the_model_is(page, model):
         if key.startswith("accuracy"):
             assert percent(value) in told
     picture = page.locator("#curve-image")
-    assert "kept:" in picture.get_attribute("alt")
+    assert "Selected:" in picture.get_attribute("alt")
     picture.scroll_into_view_if_needed()
     page.wait_for_function("document.getElementById('curve-image').naturalWidth > 0")
     assert bars(page, "#groups").keys() == model["data"]["labels"].keys()

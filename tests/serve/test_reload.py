@@ -10,7 +10,7 @@ import torch
 from starlette.testclient import TestClient
 
 from linkdist import from_features
-from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.errors import ModelError
 from linkdist.model import Model
@@ -23,7 +23,7 @@ from tests.serve.models import ask, bare
 
 def test_a_model_without_its_onnx_file_is_served_all_the_same(tmp_path):
     saved = Saved(Model(ForkedMLP(4, 3, [0]), torch.ones(1), ("a", "b", "c")))
-    save(tmp_path / "plain", saved)
+    save_model(tmp_path / "plain", saved)
     x = np.eye(4, dtype=np.float32)
     found = Engine(tmp_path / "plain").probabilities(x)
     np.testing.assert_allclose(found, from_features(saved.model, x), atol=1e-4)
@@ -107,10 +107,10 @@ def test_a_symbolic_link_in_a_model_directory_is_not_followed(tmp_path):
 
 def test_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path):
     bare(tmp_path / "one")
-    saved = load(tmp_path / "one")
+    saved = load_model(tmp_path / "one")
     other = Saved(Model(ForkedMLP(4, 2, [0]), torch.ones(1), ("a", "b")))
     foreign = with_onnx(other).onnx
     for content in (foreign, b"no onnx", saved.onnx[:-50]):
-        save(tmp_path / "two", Saved(saved.model, onnx=content))
+        save_model(tmp_path / "two", Saved(saved.model, onnx=content))
         with pytest.raises(ModelError):
             Engine(tmp_path / "two")

@@ -13,7 +13,9 @@ from linkdist.artifacts.manifest import Header, Shape
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.schema import RequestSchema
-from linkdist.tables.encoders import FAR, make_encoders
+from linkdist.tables.encoders import FAR
+from linkdist.tables.feature_encoder import make_feature_encoder
+from linkdist.tables.io import open_table
 from linkdist.tables.nodes import node_batches
 
 KINDS = {"a": "numeric", "b": "numeric", "c": "categorical", "d": "vector", "e": "numeric"}
@@ -24,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 def header_of(kinds):
-    encoders = make_encoders(kinds)
+    encoders = make_feature_encoder(kinds)
     learn(encoders)
     return header_with(encoders)
 
@@ -35,8 +37,7 @@ def learn(encoders):
         {"a": 3.5, "b": -2.0, "c": "7", "d": [2.0, 4.0], "e": None, "t": "other words"},
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-    encoders.see(batch)
-    encoders.settle()
+    encoders.partial_fit(batch)
 
 
 def header_with(encoders):
@@ -71,7 +72,7 @@ def test_a_request_is_encoded_as_a_table_is(kind, made):
     asked = [{name: row[name] for name in names} for row in made]
     found = features_of(json.dumps({"rows": asked}).encode(), SCHEMAS[kind])
     table = [{**row, **{name: as_float(row[name]) for name in ("a", "b", "e")}} for row in made]
-    expected = header.encoders.encode(pa.RecordBatch.from_pylist(table, schema=SCHEMA))
+    expected = header.encoders.transform(pa.RecordBatch.from_pylist(table, schema=SCHEMA))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(dense(found), dense(expected))
 
@@ -96,13 +97,13 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_in_a_numeric_column_is_read_as_a_table_reads_it(text, tmp_path):
-    encoders = make_encoders({"a": "numeric", "b": "numeric"})
+    encoders = make_feature_encoder({"a": "numeric", "b": "numeric"})
     learn(encoders)
     schema = RequestSchema(header_with(encoders))
     found = outcome(json.dumps({"rows": [{"a": text, "b": 1}]}).encode(), schema)
     (tmp_path / "nodes.csv").write_text(f'id,a,b\n7,"{text}",1\n')
     try:
-        ((_, expected),) = node_batches(tmp_path / "nodes.csv", "id", encoders)
+        ((_, expected),) = node_batches(open_table(tmp_path / "nodes.csv"), "id", encoders)
     except TableError:
         assert isinstance(found, RefusedError)
         assert set(found.columns) == {"a"}
@@ -114,15 +115,14 @@ def test_text_in_a_numeric_column_is_read_as_a_table_reads_it(text, tmp_path):
     "value", ["", "NA", "1_000", "7", 7, 7.0, 2.5, 1e20, True, False, 2**60, -0.0]
 )
 def test_values_of_a_category_are_read_as_a_table_reads_them(value):
-    encoders = make_encoders({"c": "categorical"})
+    encoders = make_feature_encoder({"c": "categorical"})
     batch = pa.record_batch({"c": pa.array([value])})
     known = ["7", "2.5", "true", "false", "NA", "1_000", "1e+20", "0", "-0", str(2**60)]
-    encoders.see(pa.record_batch({"c": known}))
-    encoders.settle()
+    encoders.partial_fit(pa.record_batch({"c": known}))
     found = outcome(
         json.dumps({"rows": [{"c": value}]}).encode(), RequestSchema(header_with(encoders))
     )
-    np.testing.assert_array_equal(dense(found), dense(encoders.encode(batch)))
+    np.testing.assert_array_equal(dense(found), dense(encoders.transform(batch)))
 
 
 def as_float(value):

@@ -204,22 +204,22 @@ def test_ids_that_stand_twice_are_told_with_their_rows(table, tmp_path):
         read_nodes(tables.nodes, "id", "class")
     found = refused(tables, tmp_path)
     assert found == str(expected.value)
-    assert "row 9 has '0'" in found
-    assert "12 such in all" in found
+    assert "'0' in rows 1 and 9" in found
+    assert "12 in total" in found
     assert refused(tables, tmp_path) == found, "asked again, the same is said"
 
 
 def test_missing_ids_and_labels_are_told_at_once(table, tmp_path):
     tables = table({"id": [None, *map(str, range(19))], "class": ["a"] * 20})
     found = refused(tables, tmp_path)
-    assert "must hold an id in each row; row 1 has None" in found
+    assert "must contain an id in each row; row 1 has None" in found
     assert "two classes or more" in found
 
 
 def test_a_link_to_a_node_that_is_not_there_is_refused_if_strict(table, tmp_path):
     links = {"s": ["0", "x", "2", None, "3"], "t": ["1", "0", "1", "2", "y"]}
     found = refused(table(links=links, strict=True), tmp_path)
-    rule = "links must name nodes of the node table"
+    rule = "links must connect nodes of the node table"
     assert f"{rule}; row 2 has 'x', row 4 has None, row 5 has 'y'." in found
 
 
@@ -249,7 +249,7 @@ def test_a_feature_too_large_for_float16_names_the_way_out(table, tmp_path):
     tables = table()
     encoders = read_nodes(tables.nodes, "id", "class").encoders
     encoders.columns[0].mean, encoders.columns[0].deviation = 0.0, 1e-9
-    x = encoders.encode(pa.record_batch({"age": [0.0, 1.0]}))
+    x = encoders.transform(pa.record_batch({"age": [0.0, 1.0]}))
     with pytest.raises(TableError) as found:
         partition.as_float16(x, tables.nodes, 8, encoders)
     assert "row 9 is 1e+06 standard deviations from the mean of column 'age'" in str(found.value)

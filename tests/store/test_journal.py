@@ -293,8 +293,8 @@ def unreadable_links(rows):
     """Let the system fail to read a link table after so many rows."""
     real = table_io._Csv._read
 
-    def read(self, columns, size):
-        for batch in real(self, columns, size):
+    def read(self, columns, size, as_text):
+        for batch in real(self, columns, size, as_text):
             if self.path.name == "links.csv" and len(columns) == 2:
                 yield batch.slice(0, rows)
                 raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -1,4 +1,4 @@
-"""Oracles: scikit-learn's scaler, one-hot encoder and tf-idf; examples worked by hand."""
+"""Compared with: scikit-learn's scaler, one-hot encoder and tf-idf; small examples."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.tables import encoders as module
-from linkdist.tables.encoders import Categorical, Encoders, Numeric, Text, Vector, make_encoders
+from linkdist.tables.encoders import Categorical, Numeric, Text, Vector
+from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
 from linkdist.tables.schema import KINDS, guess, text_of
 from linkdist.tables.validation import Problems
 
 NAN, INF = float("nan"), float("inf")
 
 
-def settled(encoder, *batches):
+def fitted(encoder, *batches):
     for batch in batches:
-        encoder.see(batch)
-    encoder.settle()
+        encoder.partial_fit(batch)
     return encoder
 
 
@@ -42,38 +42,38 @@ numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
 @given(st.lists(st.lists(numbers, max_size=8), min_size=1, max_size=5).filter(any))
-def test_numbers_are_standardised_as_scikit_learn_does_whatever_the_batches(batches):
-    encoder = settled(Numeric("x"), *(pa.array(batch, pa.float64()) for batch in batches))
+def test_numbers_are_standardised_like_scikit_learn_for_any_batches(batches):
+    encoder = fitted(Numeric("x"), *(pa.array(batch, pa.float64()) for batch in batches))
     x = np.concatenate(batches)[:, None]
     oracle = StandardScaler().fit(x)
     size = np.abs(x).max()
     np.testing.assert_allclose(encoder.mean, oracle.mean_[0], atol=1e-12 * size)
     np.testing.assert_allclose(encoder.deviation, x.std(), rtol=1e-6, atol=1e-12 * size)
     if x.std() > 1e-9 * size:
-        found = encoder.encode(pa.array(x[:, 0]))
+        found = encoder.transform(pa.array(x[:, 0]))
         np.testing.assert_allclose(found, oracle.transform(x), rtol=1e-5, atol=1e-6)
 
 
-def test_a_small_deviation_far_from_0_is_not_lost():
+def test_small_deviation_of_large_numbers_is_exact():
     x = 1e9 + np.tile([0.0, 1.0], 50_000)
-    encoder = settled(Numeric("x"), *(pa.array(part) for part in np.split(x, 10)))
+    encoder = fitted(Numeric("x"), *(pa.array(part) for part in np.split(x, 10)))
     assert encoder.mean == 1e9 + 0.5
     assert encoder.deviation == 0.5
 
 
 @pytest.mark.parametrize("value", [0.1, -3.7e38 / 2, 5e-324, 1 / 3])
-def test_a_constant_encodes_to_0(value):
-    encoder = settled(Numeric("x"), *[pa.array([value] * 7)] * 3)
+def test_constant_column_encodes_to_0(value):
+    encoder = fitted(Numeric("x"), *[pa.array([value] * 7)] * 3)
     assert encoder.deviation == 0
-    assert encoder.encode(pa.array([value, None, value + 1])).tolist() == [[0], [0], [0]]
+    assert encoder.transform(pa.array([value, None, value + 1])).tolist() == [[0], [0], [0]]
 
 
-def test_a_missing_number_is_the_mean():
-    encoder = settled(Numeric("x"), pa.array([1.0, None, NAN, 3.0]))
+def test_missing_number_encodes_to_the_mean():
+    encoder = fitted(Numeric("x"), pa.array([1.0, None, NAN, 3.0]))
     assert (encoder.mean, encoder.deviation) == (2, 1)
-    assert encoder.encode(pa.array([None, NAN, 3.0])).tolist() == [[0], [0], [1]]
-    empty = settled(Numeric("x"), pa.nulls(3))
-    assert empty.encode(pa.array([None, 5.0])).tolist() == [[0], [0]]
+    assert encoder.transform(pa.array([None, NAN, 3.0])).tolist() == [[0], [0], [1]]
+    empty = fitted(Numeric("x"), pa.nulls(3))
+    assert empty.transform(pa.array([None, 5.0])).tolist() == [[0], [0]]
 
 
 @pytest.mark.parametrize(
@@ -95,100 +95,102 @@ def test_a_missing_number_is_the_mean():
         (pa.array(["1", "3"], pa.string_view()), 2.0),
     ],
 )
-def test_what_counts_as_a_number(column, mean):
-    assert settled(Numeric("x"), column).mean == pytest.approx(mean)
+def test_types_that_are_read_as_numbers(column, mean):
+    assert fitted(Numeric("x"), column).mean == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
-        ([1.0, INF, -INF], "column 'x' must hold finite numbers; row 2 has inf, row 3 has -inf."),
-        ([1.0, 1e39], "column 'x' must hold finite numbers; row 2 has 1e+39."),
-        (["1", "old", "2_0"], "column 'x' must hold numbers; row 2 has 'old', row 3 has '2_0'."),
-        (["inf"], "column 'x' must hold finite numbers; row 1 has 'inf'."),
-        ([None, [1.0]], "column 'x' must hold numbers; row 2 has [1.0]."),
-        ([b"\xff"], r"column 'x' must hold numbers; row 1 has b'\xff'."),
+        (
+            [1.0, INF, -INF],
+            "column 'x' must contain finite numbers; row 2 has inf, row 3 has -inf.",
+        ),
+        ([1.0, 1e39], "column 'x' must contain finite numbers; row 2 has 1e+39."),
+        (["1", "old", "2_0"], "column 'x' must contain numbers; row 2 has 'old', row 3 has '2_0'."),
+        (["inf"], "column 'x' must contain finite numbers; row 1 has 'inf'."),
+        ([None, [1.0]], "column 'x' must contain numbers; row 2 has [1.0]."),
+        ([b"\xff"], r"column 'x' must contain numbers; row 1 has b'\xff'."),
     ],
 )
-def test_what_is_no_number_is_told_with_row_and_value(column, told):
-    for method in (Numeric("x").see, Numeric("x").encode):
+def test_values_that_are_not_numbers_are_reported_with_their_rows(column, message):
+    for method in (Numeric("x").partial_fit, Numeric("x").transform):
         with pytest.raises(TableError) as caught:
             method(pa.array(column))
-        assert str(caught.value) == told
+        assert str(caught.value) == message
 
 
-def test_a_number_far_outside_is_cut_and_stays_finite():
-    encoder = settled(Numeric("x"), pa.array([0.0, 1e-30]))
-    assert encoder.encode(pa.array([1e38, -1e38])).tolist() == [[1e6], [-1e6]]
+def test_extreme_numbers_are_clipped():
+    encoder = fitted(Numeric("x"), pa.array([0.0, 1e-30]))
+    assert encoder.transform(pa.array([1e38, -1e38])).tolist() == [[1e6], [-1e6]]
 
 
 # Categorical --------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.text(min_size=1, max_size=2), min_size=1, max_size=30))
-def test_categories_are_one_hot_as_in_scikit_learn(values):
-    encoder = settled(Categorical("c"), pa.array(values[::2]), pa.array(values[1::2], pa.string()))
+def test_categories_are_one_hot_encoded_like_scikit_learn(values):
+    encoder = fitted(Categorical("c"), pa.array(values[::2]), pa.array(values[1::2], pa.string()))
     assert sorted(encoder.categories) == sorted(set(values))
     counts = [values.count(category) for category in encoder.categories]
     assert counts == sorted(counts, reverse=True)
     oracle = OneHotEncoder(categories=[list(encoder.categories)], sparse_output=False)
     expected = oracle.fit_transform([[value] for value in values])
-    assert encoder.encode(pa.array(values)).toarray().tolist() == expected.tolist()
+    assert encoder.transform(pa.array(values)).toarray().tolist() == expected.tolist()
 
 
-def test_frequent_categories_come_first_ties_by_name_up_to_a_cap(monkeypatch):
+def test_most_frequent_categories_are_kept_with_ties_by_name(monkeypatch):
     monkeypatch.setattr(module, "CATEGORIES", 3)
-    encoder = settled(Categorical("c"), pa.array(list("dcbbaad")), pa.array(["e"]))
+    encoder = fitted(Categorical("c"), pa.array(list("dcbbaad")), pa.array(["e"]))
     assert encoder.categories == ("a", "b", "d")
-    assert encoder.encode(pa.array(["e", "d", None, "new"])).toarray().tolist() == [
+    assert encoder.transform(pa.array(["e", "d", None, "new"])).toarray().tolist() == [
         *([0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0])
     ]
 
 
-def test_counting_forgets_the_rare(monkeypatch):
+def test_rare_categories_are_dropped_while_counting(monkeypatch):
     monkeypatch.setattr(module, "COUNTED", 10)
     encoder = Categorical("c")
     for start in range(0, 100, 5):
-        encoder.see(pa.array(["often", "often", *map(str, range(start, start + 5))]))
+        encoder.partial_fit(pa.array(["often", "often", *map(str, range(start, start + 5))]))
         assert len(encoder._counts) <= 10
-    encoder.settle()
     assert encoder.categories[0] == "often"
 
 
-def test_categories_of_other_types_go_by_their_text():
-    encoder = settled(Categorical("c"), pa.array([1, 1, 2]))
+def test_categories_of_all_types_are_compared_as_text():
+    encoder = fitted(Categorical("c"), pa.array([1, 1, 2]))
     assert encoder.categories == ("1", "2")
-    assert encoder.encode(pa.array(["2", "1"])).toarray().tolist() == [[0, 1], [1, 0]]
-    assert encoder.encode(pa.array([2.0, NAN])).toarray().tolist() == [[0, 1], [0, 0]]
+    assert encoder.transform(pa.array(["2", "1"])).toarray().tolist() == [[0, 1], [1, 0]]
+    assert encoder.transform(pa.array([2.0, NAN])).toarray().tolist() == [[0, 1], [0, 0]]
 
 
-def test_lists_are_no_categories():
-    with pytest.raises(TableError, match=r"'c' must hold one value a row; row 1 has \[1\]\."):
-        Categorical("c").see(pa.array([[1], None]))
+def test_lists_cannot_be_categories():
+    with pytest.raises(TableError, match=r"'c' must contain one value per row; row 1 has \[1\]\."):
+        Categorical("c").partial_fit(pa.array([[1], None]))
 
 
 # Text ---------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.text(st.sampled_from("aäbB .1ß"), max_size=12), min_size=1, max_size=12))
-def test_text_is_weighted_as_in_scikit_learn(texts):
-    encoder = settled(Text("t"), pa.array(texts[:3]), pa.array(texts[3:], pa.string()))
+def test_text_is_weighted_like_scikit_learn(texts):
+    encoder = fitted(Text("t"), pa.array(texts[:3]), pa.array(texts[3:], pa.string()))
     counts = np.zeros((len(texts), 4096))
     for row, text in enumerate(texts):
         for word in "".join(c if c.isalnum() else " " for c in text.lower()).split():
             counts[row, zlib.crc32(word.encode()) % 4096] += 1
     expected = TfidfTransformer().fit_transform(sparse.csr_matrix(counts)).toarray()
-    np.testing.assert_allclose(encoder.encode(pa.array(texts)).toarray(), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.transform(pa.array(texts)).toarray(), expected, atol=1e-6)
 
 
-def test_a_words_column_is_the_same_everywhere():
-    found = settled(Text("t"), pa.array(["Knoten"])).encode(pa.array(["knoten"]))
+def test_feature_of_a_word_does_not_depend_on_the_machine():
+    found = fitted(Text("t"), pa.array(["Knoten"])).transform(pa.array(["knoten"]))
     assert found.indices.tolist() == [zlib.crc32(b"knoten") % 4096]
     assert zlib.crc32(b"123456789") == 0xCBF43926  # the algorithm's published check value
 
 
-def test_missing_and_empty_text_encodes_to_zeros():
-    found = settled(Text("t"), pa.array(["a"])).encode(pa.array([None, "", " ?! ", "unseen"]))
+def test_missing_and_empty_texts_encode_to_zeros():
+    found = fitted(Text("t"), pa.array(["a"])).transform(pa.array([None, "", " ?! ", "unseen"]))
     np.testing.assert_allclose(found.multiply(found).sum(axis=1).ravel(), [[0, 0, 0, 1]])
 
 
@@ -204,43 +206,44 @@ kinds_of_lists = pytest.mark.parametrize(
 
 
 @kinds_of_lists
-def test_vectors_are_standardised_as_scikit_learn_does(kind):
+def test_vectors_are_standardised_like_scikit_learn(kind):
     rows = [[1, 5], [2, 5], None, [6, 5]]
     column = pa.array(rows, kind)
-    encoder = settled(Vector("v"), column.slice(0, 1), column.slice(1))
+    encoder = fitted(Vector("v"), column.slice(0, 1), column.slice(1))
     expected = StandardScaler().fit_transform([row for row in rows if row])
-    found = encoder.encode(column)
+    found = encoder.transform(column)
     np.testing.assert_allclose(found[[0, 1, 3]], expected, rtol=1e-6)
     assert found[2].tolist() == [0, 0]
-    assert encoder.encode(column.slice(2)).tolist() == found[2:].tolist()
+    assert encoder.transform(column.slice(2)).tolist() == found[2:].tolist()
 
 
-def test_a_vector_that_does_not_fit_is_told_with_row_and_value():
-    encoder = settled(Vector("v"), pa.array([[1.0, 2.0], []]))
+def test_unsuitable_vectors_are_reported_with_their_rows():
+    encoder = fitted(Vector("v"), pa.array([[1.0, 2.0], []]))
     column = pa.array([[1.0], [1.0, INF], [NAN, 1.0], [None, 0.0], [1.0, 2.0, 3.0], None, []])
     with pytest.raises(TableError) as caught:
-        encoder.encode(column, first_row=11)
+        encoder.transform(column, first_row=11)
     assert str(caught.value) == (
-        "column 'v' must hold vectors of length 2; row 11 has [1.0], row 15 has [1.0, 2.0, 3.0]. "
-        "column 'v' must hold vectors of finite numbers; row 12 has inf, row 13 has nan, "
+        "column 'v' must contain vectors of length 2; row 11 has [1.0], "
+        "row 15 has [1.0, 2.0, 3.0]. "
+        "column 'v' must contain vectors of finite numbers; row 12 has inf, row 13 has nan, "
         "row 14 has nan."
     )
 
 
 @pytest.mark.parametrize("column", [["[1, 2]"], [1.0], [["a"]], [{"a": 1}]])
-def test_what_is_no_vector_is_told(column):
-    with pytest.raises(TableError, match=r"'v' must hold lists of numbers .* row 1 has"):
-        Vector("v").see(pa.array(column))
+def test_values_that_are_not_vectors_are_reported(column):
+    with pytest.raises(TableError, match=r"'v' must contain lists of numbers .* row 1 has"):
+        Vector("v").partial_fit(pa.array(column))
 
 
-def test_a_column_without_vectors_gives_no_features():
-    encoder = settled(Vector("v"), pa.nulls(2), pa.array([[], None], pa.list_(pa.int8())))
+def test_column_without_vectors_has_no_features():
+    encoder = fitted(Vector("v"), pa.nulls(2), pa.array([[], None], pa.list_(pa.int8())))
     assert encoder.width == 0
-    assert encoder.encode(pa.array([[1, 2], None])).shape == (2, 0)
+    assert encoder.transform(pa.array([[1, 2], None])).shape == (2, 0)
     assert encoder.width == 0
 
 
-# Encoders -----------------------------------------------------------------------------------------
+# FeatureEncoder -----------------------------------------------------------------------------------
 
 BATCH = pa.record_batch(
     {
@@ -253,57 +256,59 @@ BATCH = pa.record_batch(
 KINDS_OF = {"age": "numeric", "field": "categorical", "title": "text", "place": "vector"}
 
 
-def test_columns_stand_side_by_side_in_order():
-    encoders = settled(make_encoders(KINDS_OF), BATCH)
+def test_features_of_columns_are_concatenated_in_order():
+    encoders = fitted(make_feature_encoder(KINDS_OF), BATCH)
     assert encoders.names == ("age", "field", "title", "place")
     assert encoders.d == 1 + 2 + 4096 + 2
-    found = encoders.encode(BATCH)
+    found = encoders.transform(BATCH)
     assert isinstance(found, sparse.csr_matrix)
     assert found.dtype == np.float32
-    each = [dense(column.encode(BATCH[column.name])) for column in encoders.columns]
+    each = [dense(column.transform(BATCH[column.name])) for column in encoders.columns]
     assert found.toarray().tolist() == np.concatenate(each, axis=1).tolist()
     turned = BATCH.select(["place", "title", "age", "field"])
-    assert encoders.encode(turned).toarray().tolist() == found.toarray().tolist()
+    assert encoders.transform(turned).toarray().tolist() == found.toarray().tolist()
 
 
-def test_numbers_and_vectors_alone_stay_dense():
-    found = settled(make_encoders({"place": "vector", "age": "numeric"}), BATCH).encode(BATCH)
+def test_features_of_numbers_and_vectors_are_dense():
+    found = fitted(make_feature_encoder({"place": "vector", "age": "numeric"}), BATCH).transform(
+        BATCH
+    )
     assert isinstance(found, np.ndarray)
     assert found.dtype == np.float32
     assert found.tolist() == [[-1, -1, -1], [1, 1, 0], [0, 0, 1]]
 
 
 def test_every_problem_is_in_one_message():
-    encoders = settled(make_encoders(KINDS_OF), BATCH)
+    encoders = fitted(make_feature_encoder(KINDS_OF), BATCH)
     batch = pa.record_batch({"Age": [1, 2], "field": [["a"], None], "place": [[1.0], [INF, 0.0]]})
     with pytest.raises(TableError) as caught:
-        encoders.encode(batch, first_row=7)
+        encoders.transform(batch, first_row=7)
     assert str(caught.value) == (
         "unknown column 'age' (near: Age), 'title'; known are Age, field, place. "
-        "column 'field' must hold one value a row; row 7 has ['a']. "
-        "column 'place' must hold vectors of length 2; row 7 has [1.0]. "
-        "column 'place' must hold vectors of finite numbers; row 8 has inf."
+        "column 'field' must contain one value per row; row 7 has ['a']. "
+        "column 'place' must contain vectors of length 2; row 7 has [1.0]. "
+        "column 'place' must contain vectors of finite numbers; row 8 has inf."
     )
 
 
-def test_problems_of_many_batches_are_counted_and_some_shown():
+def test_problems_of_many_batches_are_counted_and_the_first_are_shown():
     problems, encoder = Problems(), Numeric("x")
     for first_row in (1, 4, 7):
-        encoder.see(pa.array(["a" * 100, "1", "b"]), first_row, problems)
+        encoder.partial_fit(pa.array(["a" * 100, "1", "b"]), first_row, problems)
     with pytest.raises(TableError) as caught:
         problems.check("nodes.csv")
     long = f"'{'a' * 56}..."
     assert str(caught.value) == (
-        f"nodes.csv: column 'x' must hold numbers; row 1 has {long}, row 3 has 'b', "
-        f"row 4 has {long}, row 6 has 'b', row 7 has {long}, 6 such in all."
+        f"nodes.csv: column 'x' must contain numbers; row 1 has {long}, row 3 has 'b', "
+        f"row 4 has {long}, row 6 has 'b', row 7 has {long}, 6 in total."
     )
 
 
-def test_state_goes_through_json_and_back():
-    encoders = settled(make_encoders(KINDS_OF), BATCH)
-    back = Encoders.from_state(json.loads(json.dumps(encoders.state())))
+def test_state_survives_json():
+    encoders = fitted(make_feature_encoder(KINDS_OF), BATCH)
+    back = FeatureEncoder.from_state(json.loads(json.dumps(encoders.state())))
     assert back.state() == encoders.state()
-    assert (back.encode(BATCH) != encoders.encode(BATCH)).nnz == 0
+    assert (back.transform(BATCH) != encoders.transform(BATCH)).nnz == 0
 
 
 @pytest.mark.parametrize(
@@ -331,9 +336,9 @@ def test_state_goes_through_json_and_back():
         [{"kind": "text", "name": "x", "rows": "1", "frequencies": [1]}],
     ],
 )
-def test_a_state_that_is_none_is_refused(state):
+def test_invalid_state_is_rejected(state):
     with pytest.raises(ModelError, match="the state of the columns is damaged"):
-        Encoders.from_state(state)
+        FeatureEncoder.from_state(state)
 
 
 json_values = st.recursive(
@@ -350,17 +355,17 @@ states = st.fixed_dictionaries(
 @given(st.lists(states, max_size=2))
 def test_any_json_is_a_state_or_a_model_error(state):
     try:
-        encoders = Encoders.from_state(state)
+        encoders = FeatureEncoder.from_state(state)
     except ModelError:
         return
     batch = pa.record_batch(dict.fromkeys(encoders.names, pa.nulls(2)))
-    assert encoders.encode(batch).shape[1] == encoders.d
+    assert encoders.transform(batch).shape[1] == encoders.d
 
 
-# Guesses ------------------------------------------------------------------------------------------
+# Inferred kinds -----------------------------------------------------------------------------------
 
 
-def test_guesses():
+def test_inferred_kinds():
     rows = 60
     table = pa.table(
         {
@@ -393,12 +398,12 @@ def test_guesses():
         "blank": None,
     }
     assert found["field"].why == "2 different values in 60 rows"
-    assert found["raw"].why == "holds binary, which is no feature"
+    assert found["raw"].why == "contains binary, which cannot be a feature"
 
 
-def test_an_unknown_kind_is_refused():
+def test_unknown_kind_is_rejected():
     with pytest.raises(OptionError, match=r"unknown kind of column 'number' .*known are numeric"):
-        make_encoders({"a": "number", "b": "text"})
+        make_feature_encoder({"a": "number", "b": "text"})
 
 
 def test_ids_are_compared_as_text():
@@ -440,19 +445,18 @@ columns = st.one_of(
 
 @settings(max_examples=300)
 @given(columns, columns, st.sampled_from(KINDS))
-def test_any_column_of_any_kind_works_or_is_told_of(first, second, kind):
-    encoders = make_encoders({"x": kind})
+def test_any_column_of_any_kind_is_encoded_or_rejected(first, second, kind):
+    encoders = make_feature_encoder({"x": kind})
     guess(pa.schema([("x", first.type)]), pa.table({"x": first}), [])
     for column in (first, second, first.slice(1)):
         batch = pa.record_batch({"x": column})
         try:
-            encoders.see(batch)
-            encoders.settle()
-            features = encoders.encode(batch)
+            encoders.partial_fit(batch)
+            features = encoders.transform(batch)
         except LinkDistError:
             continue
         assert features.shape == (len(column), encoders.d)
         assert features.dtype == np.float32
         assert np.isfinite(dense(features)).all()
-        back = Encoders.from_state(json.loads(json.dumps(encoders.state())))
-        assert dense(back.encode(batch)).tolist() == dense(features).tolist()
+        back = FeatureEncoder.from_state(json.loads(json.dumps(encoders.state())))
+        assert dense(back.transform(batch)).tolist() == dense(features).tolist()

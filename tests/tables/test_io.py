@@ -1,4 +1,4 @@
-"""Oracles: tables worked by hand, a dictionary in place of the index, what lies in the folder."""
+"""Compared with: small tables, a dictionary instead of the index, the files in the folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scipy import sparse
 from linkdist.errors import LinkDistError, OptionError, TableError
 from linkdist.tables import io as module
 from linkdist.tables import links as links_module
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import node_batches, read_nodes
@@ -59,7 +59,7 @@ def dense(features):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.tsv", "t.PQ"])
-def test_both_kinds_give_the_same_batches(tmp_path, name):
+def test_csv_and_parquet_have_the_same_batches(tmp_path, monkeypatch, name):
     table = pa.table({"a": range(10), "b": [f"v{i}" for i in range(10)]})
     path = tmp_path / name
     if name in ("t.csv", "t.tsv"):
@@ -73,7 +73,8 @@ def test_both_kinds_give_the_same_batches(tmp_path, name):
     batches = list(opened.batches(["b", "a"], size=4))
     assert [batch.num_rows for batch in batches] == [4, 4, 2]
     assert pa.Table.from_batches(batches).to_pydict() == table.select(["b", "a"]).to_pydict()
-    assert opened.sample(3).to_pydict() == table.slice(0, 3).to_pydict()
+    monkeypatch.setattr(module, "SAMPLE", 3)
+    assert open_table(path).sample().to_pydict() == table.slice(0, 3).to_pydict()
 
 
 def test_semicolons_and_quoted_newlines_are_read(csv):
@@ -81,39 +82,44 @@ def test_semicolons_and_quoted_newlines_are_read(csv):
     assert open_table(path).sample().to_pylist() == [{"a": 1, "b": "two\nlines; one value"}]
 
 
-def test_columns_are_text_where_asked(csv):
+def test_columns_are_read_as_text_on_request(csv):
     path = csv("id,n\n007,1\n")
     assert open_table(path).sample().to_pylist() == [{"id": 7, "n": 1}]
-    assert open_table(path, as_text=["id"]).sample().to_pylist() == [{"id": "007", "n": 1}]
+    (batch,) = open_table(path).batches(as_text=["id"])
+    assert batch.to_pylist() == [{"id": "007", "n": 1}]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("t.csv", "", "is empty"),
         ("t.csv", "\n\n", "is empty"),
         ("t.csv", "a,b", "has no rows"),
         ("t.parquet", "", "is empty"),
-        ("t.parquet", "a,b\n1,2\n", r"named \.parquet, but holds text\. CSV and Parquet are read"),
-        ("t.csv", b"PAR1....PAR1", r"named \.csv, but holds Parquet"),
-        ("t.csv", b"PK\x03\x04\0\0", r"named \.csv, but holds neither Parquet nor text"),
-        ("t.xlsx", b"PK\x03\x04\0\0", r"named \.xlsx, but holds neither"),
-        ("table", "a,b\n1,2\n", "named without an ending, but holds text"),
-        ("t.parquet", b"PAR1 and no more", "is broken: .*Write it anew"),
-        ("t.csv", "a,b,a\n1,2,3\n", "found twice: 'a'"),
-        ("t.csv", b"a,b\n\xff,2\n", "must be text in UTF-8: .*0xff.* Save it as such"),
+        (
+            "t.parquet",
+            "a,b\n1,2\n",
+            r"named \.parquet, but contains text\. CSV and Parquet files can be read",
+        ),
+        ("t.csv", b"PAR1....PAR1", r"named \.csv, but contains Parquet"),
+        ("t.csv", b"PK\x03\x04\0\0", r"named \.csv, but contains neither Parquet nor text"),
+        ("t.xlsx", b"PK\x03\x04\0\0", r"named \.xlsx, but contains neither"),
+        ("table", "a,b\n1,2\n", "named without a suffix, but contains text"),
+        ("t.parquet", b"PAR1 and no more", "is damaged: .*Write it again"),
+        ("t.csv", "a,b,a\n1,2,3\n", "contains duplicate column names: 'a'"),
+        ("t.csv", b"a,b\n\xff,2\n", "must be text in UTF-8: .*0xff.* Save it in this encoding"),
         ("t.csv", b"a\xff,b\n1,2\n", "must be text in UTF-8: .*0xff"),
         ("t.csv", b"a,b\n1,2\n\xff\n", "must be text in UTF-8: .*0xff"),
     ],
 )
-def test_a_file_that_is_no_table_is_told_of(tmp_path, name, content, told):
+def test_files_that_are_not_tables_are_rejected(tmp_path, name, content, message):
     path = write(tmp_path / name, content)
-    with pytest.raises(TableError, match=told) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         list(open_table(path).batches())
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_file_that_is_not_there_or_a_folder_is_told_of(tmp_path):
+def test_missing_files_and_folders_are_rejected(tmp_path):
     with pytest.raises(TableError, match=r"none\.csv cannot be read: No such file or directory"):
         open_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match="cannot be read: Is a directory"):
@@ -125,8 +131,8 @@ UNREAD = OSError(errno.EIO, "Error reading bytes from file. Detail: [errno 5] In
 
 
 @pytest.mark.parametrize("kind", ["numbers", "vectors"])
-def test_a_long_row_group_is_not_held(tmp_path, kind):
-    """Oracle: what Arrow says that it holds, against the bytes of the one row group."""
+def test_long_row_group_is_not_kept_in_memory(tmp_path, kind):
+    """Compared with: the bytes that Arrow has allocated and those of the only row group."""
     flat = pa.array(np.arange(1 << 22, dtype=np.float64))
     column = flat if kind == "numbers" else pa.FixedSizeListArray.from_arrays(flat, 64)
     path, rows = tmp_path / "t.parquet", len(column)
@@ -143,7 +149,7 @@ def test_a_long_row_group_is_not_held(tmp_path, kind):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a file that cannot be read")
-def test_an_error_of_the_system_has_its_number_from_arrow():
+def test_arrow_passes_on_the_number_of_a_system_error():
     with pa.OSFile("/proc/self/mem") as file, pytest.raises(OSError, match="5") as caught:
         file.read(1)
     assert (type(caught.value), caught.value.args) == (OSError, UNREAD.args)
@@ -160,7 +166,9 @@ def test_an_error_of_the_system_has_its_number_from_arrow():
         ("t.parquet", pyarrow.parquet.ParquetFile, "iter_batches"),
     ],
 )
-def test_a_file_that_the_system_cannot_read_is_not_broken(tmp_path, monkeypatch, name, owner, step):
+def test_read_error_of_the_system_is_not_reported_as_damage(
+    tmp_path, monkeypatch, name, owner, step
+):
     path = write(tmp_path / name, {"a": [1]} if name == "t.parquet" else "a\n1\n")
 
     def fail(*_, **__):
@@ -170,35 +178,35 @@ def test_a_file_that_the_system_cannot_read_is_not_broken(tmp_path, monkeypatch,
     with pytest.raises(TableError) as caught:
         list(open_table(path).batches())
     assert str(caught.value) == (
-        f"{path} cannot be read: Input/output error. Name a Parquet or CSV file that is there; if "
-        "it is, give the same command again."
+        f"{path} cannot be read: Input/output error. Name an existing Parquet or CSV file; if "
+        "it exists, run the same command again."
     )
     assert caught.value.__cause__ is UNREAD
 
 
-def test_all_broken_rows_are_told_of(csv):
+def test_all_rows_with_missing_values_are_reported(csv):
     with pytest.raises(TableError) as caught:
-        open_table(csv("a,b\n1,2\n3\n4,5\n6,7,8\n")).sample()
-    told = "rows must have 2 values, as the header has; row 2 has '3', row 4 has '6,7,8'."
-    assert str(caught.value).endswith(told)
+        list(open_table(csv("a,b\n1,2\n3\n4,5\n6,7,8\n")).batches())
+    message = "rows must have 2 values, like the header; row 2 has '3', row 4 has '6,7,8'."
+    assert str(caught.value).endswith(message)
 
 
-def test_a_value_that_does_not_fit_the_first_rows_is_told_of(csv, monkeypatch):
+def test_value_of_another_type_than_the_first_rows_is_reported(csv, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 64)
     path = csv("a,b\n" + "1,2\n" * 40 + "1,x\n")
     with pytest.raises(TableError) as caught:
         list(open_table(path).batches(["b"]))
-    told = "column 'b' holds int64 by its first rows; row 41: invalid value 'x'."
-    assert told in str(caught.value)
+    message = "column 'b' contains int64 in its first rows; row 41: invalid value 'x'."
+    assert message in str(caught.value)
 
 
-def test_a_quote_that_is_not_closed_is_told_of(csv, monkeypatch):
+def test_unclosed_quote_is_reported(csv, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 64)
     with pytest.raises(TableError, match=r"has a row of more than 64 bytes\. Close the quotes"):
         list(open_table(csv("a,b\n" + "1,2\n" * 40 + '1,"' + "2\n" * 200)).batches())
 
 
-def test_text_may_begin_with_a_mark_and_be_cut_anywhere(csv, monkeypatch):
+def test_byte_order_mark_and_characters_across_blocks_are_read(csv, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 64)
     rows = [f"{i},ä€😀" for i in range(99)]
     table = open_table(csv("\n".join(["\ufeffa,b", *rows])))
@@ -207,16 +215,16 @@ def test_text_may_begin_with_a_mark_and_be_cut_anywhere(csv, monkeypatch):
     assert found == {"a": list(range(99)), "b": ["ä€😀"] * 99}
 
 
-def test_parquet_text_that_is_no_text_is_told_of(parquet):
+def test_parquet_text_that_is_not_utf8_is_reported(parquet):
     raw = pa.array([b"a\xff"]).view(pa.string())
-    with pytest.raises(TableError, match=r"is broken: .*UTF8"):
+    with pytest.raises(TableError, match=r"is damaged: .*UTF8"):
         list(open_table(parquet(a=raw)).batches())
 
 
 # read_nodes ---------------------------------------------------------------------------------------
 
 
-def test_a_csv_of_nodes(csv):
+def test_nodes_from_csv(csv):
     nodes = read_nodes(csv(NODES), "paper", "field")
     assert nodes.ids.to_pylist() == ["007", "008", "009"]
     assert nodes.classes == ("art", "math")
@@ -268,15 +276,18 @@ def test_nodes_without_labels(parquet):
     assert nodes.classes == ()
 
 
-def test_kinds_and_features_are_as_asked(csv):
+def test_kinds_and_features_can_be_given(csv):
     path = csv(NODES)
     nodes = read_nodes(path, "paper", "field", {"shelf": "categorical"}, ["shelf", "age"])
     assert nodes.encoders.names == ("shelf", "age")
-    assert (nodes.guesses["shelf"].kind, nodes.guesses["shelf"].why) == ("categorical", "as asked")
+    assert (nodes.guesses["shelf"].kind, nodes.guesses["shelf"].why) == (
+        "categorical",
+        "as requested",
+    )
     assert nodes.features[:, :2].toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
-def test_given_encoders_are_used_as_they_are(csv, tmp_path):
+def test_given_encoder_is_not_changed(csv, tmp_path):
     nodes = read_nodes(csv(NODES), "paper", "field")
     state = nodes.encoders.state()
     again = write(tmp_path / "again.csv", "title,shelf,age,paper,extra\nOn graphs,a,3,1,x\n")
@@ -287,7 +298,7 @@ def test_given_encoders_are_used_as_they_are(csv, tmp_path):
     assert found.features[:, 1:].toarray().tolist() == nodes.features[:1, 1:].toarray().tolist()
 
 
-def test_a_table_in_many_batches_gives_what_one_batch_gives(csv, monkeypatch):
+def test_features_do_not_depend_on_the_batches(csv, monkeypatch):
     rows = [f"{i},{'ab'[i % 2]},{i * i},w{i} w{i % 3}" for i in range(50)]
     path = csv("\n".join(["id,label,x,text", *rows]))
     whole = read_nodes(path, "id", "label")
@@ -298,7 +309,7 @@ def test_a_table_in_many_batches_gives_what_one_batch_gives(csv, monkeypatch):
     np.testing.assert_allclose(dense(parts.features), dense(whole.features), rtol=1e-5, atol=1e-7)
 
 
-def test_numbers_that_turn_up_late_are_understood(csv, monkeypatch):
+def test_numbers_after_the_first_block_are_read(csv, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 64)
     rows = [f"{i},{'ab'[i % 2]},{i},," for i in range(40)] + ["040,a,0.5,9,x"]
     nodes = read_nodes(csv("\n".join(["id,label,x,late,other", *rows])), "id", "label")
@@ -307,21 +318,21 @@ def test_numbers_that_turn_up_late_are_understood(csv, monkeypatch):
     assert nodes.ids[-1].as_py() == "040"
 
 
-def test_dates_and_truth_values_in_csv_are_numbers(csv):
+def test_dates_and_booleans_in_csv_are_numbers(csv):
     rows = "id,label,day,ok\n1,a,1970-01-02,true\n2,b,1970-01-04,false\n"
     nodes = read_nodes(csv(rows), "id", "label")
     assert nodes.encoders.columns[0].mean == 2 * 86400
     assert nodes.features.tolist() == [[-1, 1], [1, -1]]
 
 
-def test_progress_is_told(csv, parquet):
-    told = []
-    read_nodes(csv(NODES), "paper", "field", progress=lambda *now: told.append(now))
-    assert told == [(3, 0), (6, 6)]
-    told.clear()
+def test_progress_is_reported(csv, parquet):
+    calls = []
+    read_nodes(csv(NODES), "paper", "field", progress=lambda *now: calls.append(now))
+    assert calls == [(3, 0)]
+    calls.clear()
     path = parquet(id=range(4), x=range(4))
-    read_nodes(path, "id", None, progress=lambda *now: told.append(now))
-    assert told == [(4, 8), (8, 8)]
+    read_nodes(path, "id", None, progress=lambda *now: calls.append(now))
+    assert calls == [(4, 4)]
 
 
 def test_all_problems_of_a_table_are_in_one_message(csv):
@@ -330,44 +341,47 @@ def test_all_problems_of_a_table_are_in_one_message(csv):
         read_nodes(path, "id", "label", {"age": "numeric"}, ["age", "x", "agee", "label"])
     assert str(caught.value) == (
         f"{path}: unknown column 'agee' (near: age); known are id, label, age, x. "
-        "column 'label' holds ids or labels and cannot be a feature. "
-        "column 'age' must hold numbers; row 2 has 'old'. "
-        "column 'x' must hold finite numbers; row 3 has 'inf'. "
-        "column 'id' must hold an id in each row; row 2 has None. "
-        "column 'id' must hold ids that stand once; row 3 has 'a', row 5 has 'b'. "
-        "column 'label' must hold labels of two classes or more; all are 'm'."
+        "column 'label' contains ids or labels and cannot be a feature. "
+        "column 'age' must contain numbers; row 2 has 'old'. "
+        "column 'x' must contain finite numbers; row 3 has 'inf'. "
+        "column 'id' must contain an id in each row; row 2 has None. "
+        "column 'id' contains duplicate ids: 'a' in rows 1 and 3, 'b' in rows 4 and 5. "
+        "column 'label' must contain labels of two classes or more; all are 'm'."
     )
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"a": [1], "x": [1]}, r"unknown column 'id', 'label'; known are a, x\.$"),
-        ({"id": [1], "label": [None], "x": [1]}, "column 'label' holds no label at all"),
-        ({"id": [1], "label": [-1], "x": [1]}, "column 'label' holds no label at all"),
-        ({"id": [1, 2], "label": ["a", "b"]}, "no column is left that gives features"),
-        ({"id": [1, 2], "label": ["a", "b"], "x": [b"", b""]}, "no column is left"),
-        ({"id": [[1]], "label": ["a"], "x": [1]}, "column 'id' must hold one value a row; it"),
-        ({"id": [1], "label": [[1]], "x": [1]}, "column 'label' must hold one value a row; it"),
+        ({"id": [1], "label": [None], "x": [1]}, "column 'label' contains no labels"),
+        ({"id": [1], "label": [-1], "x": [1]}, "column 'label' contains no labels"),
+        ({"id": [1, 2], "label": ["a", "b"]}, "there is no feature column"),
+        ({"id": [1, 2], "label": ["a", "b"], "x": [b"", b""]}, "there is no feature column"),
+        ({"id": [[1]], "label": ["a"], "x": [1]}, "column 'id' must contain one value per row; it"),
+        (
+            {"id": [1], "label": [[1]], "x": [1]},
+            "column 'label' must contain one value per row; it",
+        ),
         ({"id": [], "label": [], "x": []}, "the table has no rows"),
     ],
 )
-def test_what_nodes_cannot_be_read_from_is_told(parquet, columns, told):
-    with pytest.raises(TableError, match=told):
+def test_unsuitable_node_tables_are_rejected(parquet, columns, message):
+    with pytest.raises(TableError, match=message):
         read_nodes(parquet(**columns), "id", "label")
 
 
-def test_prediction_without_a_column_of_the_model_is_told(csv):
-    encoders = make_encoders({"age": "numeric", "size": "numeric"})
+def test_missing_feature_columns_are_reported_in_prediction(csv):
+    encoders = make_feature_encoder({"age": "numeric", "size": "numeric"})
     path = csv("id,Age\n1,2\n")
-    told = r"unknown column 'age' \(near: Age\), 'size'; known are id, Age\.$"
-    with pytest.raises(TableError, match=told):
+    message = r"unknown column 'age' \(near: Age\), 'size'; known are id, Age\.$"
+    with pytest.raises(TableError, match=message):
         read_nodes(path, "id", None, encoders=encoders)
-    with pytest.raises(TableError, match=told):
-        list(node_batches(path, "id", encoders))
+    with pytest.raises(TableError, match=message):
+        list(node_batches(open_table(path), "id", encoders))
 
 
-def test_ids_and_labels_are_two_columns(csv):
+def test_ids_and_labels_must_be_two_columns(csv):
     with pytest.raises(TableError, match="ids and labels must be two columns; both are 'paper'"):
         read_nodes(csv(NODES), "paper", "paper")
 
@@ -375,10 +389,10 @@ def test_ids_and_labels_are_two_columns(csv):
 # node_batches -------------------------------------------------------------------------------------
 
 
-def test_batches_of_nodes_are_those_of_the_whole_table(csv):
+def test_batches_of_nodes_equal_the_whole_table(csv):
     path = csv(NODES)
     nodes = read_nodes(path, "paper", "field")
-    batches = list(node_batches(path, "paper", nodes.encoders, size=2))
+    batches = list(node_batches(open_table(path), "paper", nodes.encoders, size=2))
     assert [len(ids) for ids, _ in batches] == [2, 1]
     assert pa.concat_arrays([ids for ids, _ in batches]).equals(nodes.ids)
     found = sparse.vstack([x for _, x in batches])
@@ -387,7 +401,7 @@ def test_batches_of_nodes_are_those_of_the_whole_table(csv):
 
 def test_problems_of_all_batches_are_in_one_message(csv):
     path = csv("id,x\n1,1\n2,2\n3,a\n4,4\n5,b\n")
-    batches = node_batches(path, "id", make_encoders({"x": "numeric"}), size=1)
+    batches = node_batches(open_table(path), "id", make_feature_encoder({"x": "numeric"}), size=1)
     assert [next(batches)[0].to_pylist() for _ in range(2)] == [["1"], ["2"]]
     with pytest.raises(TableError, match=r"row 3 has 'a', row 5 has 'b'\.$"):
         next(batches)
@@ -402,14 +416,14 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @in_one_folder
 @given(some_ids, some_links, st.integers(1, 7))
-def test_links_are_those_that_a_dictionary_finds(tmp_path, ids, pairs, size):
+def test_links_equal_those_found_with_a_dictionary(tmp_path, ids, pairs, size):
     path = write(tmp_path / "l.csv", "a,b\n" + "".join(f"{i},{j}\n" for i, j in pairs))
     place = {node: row for row, node in enumerate(ids)}
     known = [tuple(sorted((place[i], place[j]))) for i, j in pairs if {i, j} <= place.keys()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(links_module, "LINKS", size)
         if not known:
-            with pytest.raises(TableError, match="no row names two nodes of it"):
+            with pytest.raises(TableError, match="no row contains two of them"):
                 read_links(path, pa.array(ids))
             return
         links, report = read_links(path, pa.array(ids))
@@ -422,49 +436,49 @@ def test_links_are_those_that_a_dictionary_finds(tmp_path, ids, pairs, size):
     assert [row for row, _ in report.examples] == lost[:5]
 
 
-def test_links_of_parquet_by_named_columns(parquet):
+def test_links_from_named_columns_of_parquet(parquet):
     path = parquet(weight=[1.0, 2.0], to=pa.array([7, 8], pa.int32()), of=["8", "9"])
     links, report = read_links(path, pa.array(["7", "8", "9"]), source="of", target="to")
     assert links.tolist() == [[0, 1], [1, 2]]
     assert str(report) == "2 links from 2 rows."
 
 
-def test_an_ids_zeros_count(csv):
+def test_leading_zeros_of_ids_are_significant(csv):
     links, report = read_links(csv("a,b\n007,8\n7,8\n"), pa.array(["007", "8"]))
     assert links.tolist() == [[0, 1]]
     assert report == LinkReport(total=2, kept=1, unknown=1, examples=((2, "7"),))
     assert str(report) == (
-        "1 links from 2 rows; left out, of unknown nodes: 1 (first: '7' in row 2)."
+        "1 links from 2 rows; skipped, with unknown nodes: 1 (first: '7' in row 2)."
     )
 
 
-def test_strict_tells_of_everything_with_row_and_value(csv):
+def test_strict_reports_all_problems_with_their_rows(csv):
     path = csv("a,b\n1,2\n2,1\n1,1\n1,9\n,2\n")
     with pytest.raises(TableError) as caught:
         read_links(path, pa.array([1, 2]), strict=True)
     assert str(caught.value) == (
-        f"{path}: links must name nodes of the node table; row 4 has '9', row 5 has None. "
-        "links must stand once, in one direction; row 2 has ['2', '1']. "
-        "links must join two nodes; row 3 has ['1', '1']."
+        f"{path}: links must connect nodes of the node table; row 4 has '9', row 5 has None. "
+        "links must be listed once, in one direction; row 2 has ['2', '1']. "
+        "links must connect two different nodes; row 3 has ['1', '1']."
     )
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "told"),
+    ("content", "options", "message"),
     [
         ("a,b\n", {}, "the table has no rows"),
         ("a\n1\n", {}, "links need two columns of ids; found a"),
         ("a,b\n1,2\n", {"source": "a", "target": "a"}, "links need two columns of ids; found a, a"),
         ("a,b\n1,2\n", {"source": "c", "target": "A"}, "unknown column 'c', 'A' .near: a"),
-        ("a,b\n5,6\n", {}, "columns 'a' and 'b' must hold ids .* row 1 has '5'"),
+        ("a,b\n5,6\n", {}, "columns 'a' and 'b' must contain ids .* row 1 has '5'"),
     ],
 )
-def test_a_table_without_links_is_told_of(csv, content, options, told):
-    with pytest.raises(TableError, match=told):
+def test_tables_without_links_are_rejected(csv, content, options, message):
+    with pytest.raises(TableError, match=message):
         read_links(csv(content), pa.array([1, 2]), **options)
 
 
-def test_one_end_named_leaves_the_other_to_the_first_column(csv):
+def test_other_column_of_links_is_the_first_remaining_one(csv):
     path = csv("a,b,c\n1,2,3\n")
     ids = pa.array([1, 2, 3])
     assert read_links(path, ids, target="c")[0].tolist() == [[0, 2]]
@@ -477,7 +491,7 @@ P = np.array([[0.25, 0.75], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.csv", "p.tsv"])
-def test_predictions_are_a_table(tmp_path, name):
+def test_predictions_are_written_as_a_table(tmp_path, name):
     path = tmp_path / name
     with PredictionWriter(path, "paper", pa.int64(), ["a b", "ä"]) as writer:
         writer.write(pa.array([7, 8]), P)
@@ -503,7 +517,7 @@ def interrupted(path):
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.csv"])
-def test_a_failure_leaves_the_old_table_and_nothing_else(tmp_path, name):
+def test_failure_leaves_only_the_old_table(tmp_path, name):
     path = write(tmp_path / name, "old")
     with pytest.raises(KeyboardInterrupt):
         interrupted(path)
@@ -512,7 +526,7 @@ def test_a_failure_leaves_the_old_table_and_nothing_else(tmp_path, name):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_full_disk_is_told_of(tmp_path, monkeypatch, step):
+def test_full_disk_is_reported(tmp_path, monkeypatch, step):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
@@ -528,13 +542,13 @@ def test_a_full_disk_is_told_of(tmp_path, monkeypatch, step):
 
 
 @pytest.mark.parametrize("name", ["label", "confidence", "p_a"])
-def test_an_ids_name_must_not_be_a_predictions(tmp_path, name):
-    with pytest.raises(TableError, match=f"'{name}' cannot name ids"):
+def test_column_of_ids_must_not_have_the_name_of_a_prediction(tmp_path, name):
+    with pytest.raises(TableError, match=f"'{name}' cannot be the name of the column of ids"):
         PredictionWriter(tmp_path / "p.csv", name, pa.string(), ["a"])
 
 
-def test_what_cannot_be_written_is_told_of(tmp_path):
-    with pytest.raises(TableError, match="its ending says no kind of table"):
+def test_predictions_that_cannot_be_written_are_reported(tmp_path):
+    with pytest.raises(TableError, match="the suffix is not that of a table"):
         PredictionWriter(tmp_path / "p.xlsx", "id", pa.string(), ["a"])
     with (
         pytest.raises(OptionError, match="cannot be written: No such file"),
@@ -572,7 +586,7 @@ contents = st.one_of(
 
 @settings(in_one_folder, max_examples=300)
 @given(contents, st.sampled_from(["t.csv", "t.tsv", "t.parquet"]), st.data())
-def test_any_bytes_are_read_or_told_of(tmp_path, content, name, data):
+def test_any_bytes_are_read_or_rejected(tmp_path, content, name, data):
     path = write(tmp_path / name, content)
     kind = data.draw(st.sampled_from([None, "numeric", "categorical", "text", "vector"]))
     try:
@@ -594,7 +608,7 @@ def test_any_bytes_are_read_or_told_of(tmp_path, content, name, data):
 
 @in_one_folder
 @given(st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3), st.integers(0))
-def test_a_damaged_parquet_file_is_read_or_told_of(tmp_path, changes, cut):
+def test_damaged_parquet_file_is_read_or_rejected(tmp_path, changes, cut):
     rows = {"id": [1, 2, 3], "label": ["a", "b", None], "x": [date(2020, 1, 1)] * 3, "y": ["é"] * 3}
     path = write(tmp_path / "t.parquet", rows)
     content = bytearray(path.read_bytes())

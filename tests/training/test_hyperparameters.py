@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from linkdist import Graph, LinkDistClassifier, fit
-from linkdist.artifacts.model_dir import Saved, load, save
+from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError
 from linkdist.kernels import reference
@@ -135,8 +135,8 @@ def test_everyone_has_the_same_default_method():
 
 def test_a_saved_model_remembers_its_network(graph, tmp_path):
     result = trained(graph, method="colinkdist", hidden_size=20, dropout=0.25)
-    save(tmp_path / "model", Saved(result.model))
-    network = load(tmp_path / "model").model.network
+    save_model(tmp_path / "model", Saved(result.model))
+    network = load_model(tmp_path / "model").model.network
     assert (network.hidden, network.dropout, network.own.rescale) == (20, 0.25, 128 / 192)
     state = result.model.network.state_dict()
     assert all(torch.equal(tensor, state[name]) for name, tensor in network.state_dict().items())

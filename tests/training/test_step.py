@@ -181,12 +181,12 @@ def test_adam_is_pytorchs(device):
 
 MEMORY = """
 import itertools, resource
-from linkdist import fit, load, named_split
+from linkdist import fit, load_dataset, named_split
 from linkdist.training.loop import Loop
 
 # An epoch is what a training repeats; of its steps fifty, which need what all need.
 Loop.epoch = lambda self, epoch, whole=Loop.epoch: itertools.islice(whole(self, epoch), 50)
-graph = load("coauthor-physics", download=False)
+graph = load_dataset("coauthor-physics", download=False)
 fit(graph, named_split(graph, "transductive", 0), epochs=2, device="cpu")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """

@@ -1,8 +1,8 @@
-"""What a model directory says of itself, read and checked without PyTorch.
+"""Read and check the header of a model directory, without PyTorch.
 
-`model.json` must be of a format that this program knows, the other files must have the SHA-256
-digests that it names, and sizes, classes, α and columns must fit together. What a service needs of
-a model is here and in its ONNX file; `linkdist.artifacts.model_dir` adds the weights.
+`model.json` must have a format that this version reads, the other files must have the SHA-256
+digests in it, and sizes, classes, α and columns must be consistent. A service needs only this
+header and the ONNX file; `linkdist.artifacts.model_dir` adds the weights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from linkdist._files import read_directory
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError, ModelError
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 FORMAT = 3
 
@@ -48,33 +48,33 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """A model directory's own account, and the files it vouches for.
+    """The header of a model directory, and the files that were read with it.
 
     Attributes
     ----------
     shape : Shape
-        The network's sizes.
+        The sizes of the network.
     classes : tuple of str
-        Their names.
+        The names of the classes.
     alpha, own : (R,) float32 array
-        α and κ, how much the neighbours and the node itself count in prediction with links.
+        α and κ, the weights of the neighbours and of the node itself in prediction with links.
     dropout : float
         Probability of dropping a hidden unit in training.
-    encoders : Encoders or None
-        What turns a table's columns into features; None for a model of plain features.
+    encoders : FeatureEncoder or None
+        Turn the columns of a table into features; None for a model of plain features.
     about : dict
-        What training was, as plain JSON.
+        Description of the training as JSON values.
     files : mapping of str to bytes
-        Those of `BINARY` that are there, digests checked.
+        The binary files that were read. Their digests are correct.
     version : str
-        The beginning of the account's own digest: two models that differ have two.
+        The first digits of the digest of the header, which identify the model.
     """
 
     shape: Shape
     classes: tuple[str, ...]
     alpha: FloatArray
     own: FloatArray
-    encoders: Encoders | None
+    encoders: FeatureEncoder | None
     about: dict[str, Any]
     files: Mapping[str, bytes]
     version: str
@@ -94,7 +94,7 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
     Raises
     ------
     ModelError
-        If it is missing, newer than this program, cut off or tampered with.
+        If the directory is missing, was written by a newer version, or is damaged.
 
     Examples
     --------
@@ -104,16 +104,16 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
     """
     target = Path(directory).resolve()
     files = _read(target, names)
-    account = files.pop(HEADER)
-    header = _parse(target, account)
+    content = files.pop(HEADER)
+    header = _parse(target, content)
     try:
-        digests = {str(name): digest for name, digest in dict(header["digests"]).items()}
+        digests = {str(name): value for name, value in dict(header["digests"]).items()}
         shape = Shape(**header["shape"])
         classes = tuple(str(name) for name in header["classes"])
         alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
         dropout = float(header["dropout"])
         columns, about = header["columns"], dict(header["about"])
-        encoders = None if columns is None else Encoders.from_state(columns)
+        encoders = None if columns is None else FeatureEncoder.from_state(columns)
     except (
         LinkDistError,
         LookupError,
@@ -124,24 +124,22 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
     ) as error:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
-    if not 0 <= dropout < 1:
-        raise ModelError(f"{target / HEADER} was changed: dropout is {dropout}. {AGAIN}")
-    _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders)
+    _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders, dropout)
     expected = {WEIGHTS, *digests}.difference(set(BINARY).difference(names))
     _check_files(target, expected, digests, files)
-    known = {name: content for name, content in files.items() if name in digests}
-    own_digest = digest_of(account)[:12]
-    return Header(shape, classes, alpha, own, encoders, about, known, own_digest, dropout)
+    known = {name: files[name] for name in files if name in digests}
+    digest = digest_of(content)[:12]
+    return Header(shape, classes, alpha, own, encoders, about, known, digest, dropout)
 
 
 def _as_weights(values: Any) -> FloatArray:  # noqa: ANN401
-    """Numbers of a header; those too large for float32 become infinite, which is refused later."""
+    """Numbers as float32; too large ones become infinite, which `_check_shape` refuses."""
     with np.errstate(over="ignore"):
         return np.array(values, dtype=np.float64).astype(np.float32)
 
 
 def digest_of(content: bytes) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+    """The SHA-256 digest of a content in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -179,7 +177,8 @@ def _check_shape(
     shape: Shape,
     classes: tuple[str, ...],
     weights: Mapping[str, FloatArray],
-    encoders: Encoders | None,
+    encoders: FeatureEncoder | None,
+    dropout: float,
 ) -> None:
     problems = [
         f"{name} is {value!r}, not a number of 1 or more"
@@ -193,6 +192,8 @@ def _check_shape(
             problems.append(f"{name} has shape {values.shape} for {shape.replicas} replicas")
         if not np.isfinite(values).all():
             problems.append(f"{name} is {values.tolist()}")
+    if not 0 <= dropout < 1:
+        problems.append(f"dropout is {dropout}")
     if encoders is not None and encoders.d != shape.features:
         problems.append(f"the columns make {encoders.d} features, not {shape.features}")
     if problems:
@@ -216,7 +217,7 @@ def _check_files(
 
 
 def some(words: list[str], between: str = ", ") -> str:
-    """The first five of many words.
+    """The first five of several words, and the number of the others.
 
     Examples
     --------

@@ -1,16 +1,15 @@
-"""The model directory: all of a model, as files that nothing executes.
+"""The model directory: everything that belongs to a model, in files that contain no code.
 
-    model.json             format, sizes, classes, α, columns, what training was; digests
-    weights.safetensors    the weights of R replicas, under their names in the network
-    rehearsal.safetensors  a sample of old links for an update, where one was kept
-    model.onnx             the same network for a service, where one was made
-    README.md, curve.svg   the same for people
-    report.html            what training showed, for people, where it was on a table
+    model.json             format, sizes, classes, α, columns, description of the training, digests
+    weights.safetensors    the weights of R replicas
+    rehearsal.safetensors  the replay buffer for updates, if there is one
+    model.onnx             the network for a service, if it was exported
+    README.md, curve.svg   the model card
+    report.html            the report, for models trained on tables
 
-Nothing in it is a pickle. A directory is replaced whole: a process killed while it saves leaves
-the old model or the new one. Loading believes no file: `linkdist.artifacts.manifest` checks
-what the directory says of itself, and the tensors must have the names, shapes and types of the
-network described.
+Nothing in it is a pickle. A directory is replaced as a whole: a process that is killed while it
+saves leaves the old model or the new one. No file is trusted: `linkdist.artifacts.manifest` checks
+`model.json` and the digests, and the tensors must have the names, shapes and types of the network.
 """
 
 from __future__ import annotations
@@ -46,63 +45,64 @@ from linkdist.artifacts.manifest import (
     read_header,
     some,
 )
-from linkdist.artifacts.model_card import card, curve
+from linkdist.artifacts.model_card import model_card
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.tables.encoders import Encoders
+from linkdist.report.curve import card_curve
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a model directory holds.
+    """The content of a model directory.
 
     Attributes
     ----------
     model : Model
-        The weights, α and the classes' names.
-    encoders : Encoders or None
-        What turns a table's columns into features; None for a model of plain features.
+        The weights, α and the names of the classes.
+    encoders : FeatureEncoder or None
+        Turn the columns of a table into features; None for a model of plain features.
     about : dict
-        What training was, as plain JSON; `linkdist.artifacts.model_card` tells of it.
+        Description of the training as JSON values; the model card shows it.
     rehearsal : mapping of str to tensor, optional
-        A sample of old links, for an update that shall not forget them.
+        The replay buffer for updates.
     onnx : bytes, optional
-        The network as an ONNX file of features with the neighbour head, for a service.
+        The network with both heads as an ONNX file, for a service.
     report : str, optional
-        A web page for people; it is written and not read back.
+        The report as HTML. It is written, but `load_model` does not read it.
     """
 
     model: Model
-    encoders: Encoders | None = None
+    encoders: FeatureEncoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
     rehearsal: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
     report: str | None = None
 
 
-def save(directory: Path | str, saved: Saved) -> None:
-    """Write a model directory whole, in place of the model that may be there.
+def save_model(directory: Path | str, saved: Saved) -> None:
+    """Write a model directory, replacing the model that is there.
 
     Parameters
     ----------
     directory : Path or str
-        Where; folders on the way are made.
+        The directory; missing parent folders are created.
     saved : Saved
-        What it shall hold.
+        The content of the directory.
 
     Raises
     ------
     OptionError
-        If it cannot be written there, or if what is there is no model.
+        If the directory cannot be written, or if it contains anything but a model.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
     >>> with TemporaryDirectory() as folder:
-    ...     save(f"{folder}/model", Saved(model))
-    ...     load(f"{folder}/model").model.classes
+    ...     save_model(f"{folder}/model", Saved(model))
+    ...     load_model(f"{folder}/model").model.classes
     ('a', 'b', 'c')
     """
     check_target(directory)
@@ -126,9 +126,9 @@ def save(directory: Path | str, saved: Saved) -> None:
         "digests": {name: digest_of(content) for name, content in files.items()},
     }
     files[HEADER] = _write_header(header)
-    text = card(target.name, saved.about, saved.model.classes, columns)
+    text = model_card(target.name, saved.about, saved.model.classes, columns)
     files[CARD] = text.encode("utf-8", "replace")
-    if picture := curve(saved.about):
+    if picture := card_curve(saved.about):
         files[CURVE] = picture.encode()
     if saved.report is not None:
         files[REPORT] = saved.report.encode("utf-8", "replace")
@@ -136,7 +136,7 @@ def save(directory: Path | str, saved: Saved) -> None:
 
 
 def check_target(directory: Path | str) -> None:
-    """Refuse a directory that holds anything but a model: saving would remove it.
+    """Raise an OptionError for a directory with other files, which saving would remove.
 
     Examples
     --------
@@ -158,22 +158,27 @@ def check_target(directory: Path | str) -> None:
         )
 
 
-def load(directory: Path | str) -> Saved:
-    """Read a model directory, onto the CPU.
+def load_model(directory: Path | str) -> Saved:
+    """Read a model directory; the model is on the CPU.
 
     Parameters
     ----------
     directory : Path or str
-        As `save` wrote it.
+        A directory that `save_model` wrote.
+
+    Returns
+    -------
+    Saved
+        The content of the directory.
 
     Raises
     ------
     ModelError
-        If it is missing, newer than this program, cut off or tampered with.
+        If the directory is missing, was written by a newer version, or is damaged.
 
     Examples
     --------
-    >>> load("/nowhere")
+    >>> load_model("/nowhere")
     Traceback (most recent call last):
     linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
     """
@@ -202,7 +207,7 @@ def _pack(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """The same with null for NaN and infinity, which JSON does not know."""
+    """Replace NaN and infinity, which JSON does not have, by null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -211,7 +216,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def _write_header(header: Mapping[str, Any]) -> bytes:
-    """JSON with a line a key."""
+    """JSON with one line for each key."""
     lines = (f'"{key}": {json.dumps(value, allow_nan=False)}' for key, value in header.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
@@ -228,7 +233,7 @@ def _network(target: Path, header: Header, tensors: dict[str, Tensor]) -> Forked
     shape = header.shape
     R, d, hidden, C = shape
     try:
-        with torch.device("meta"):  # sizes alone: a header must not make us hold any weights
+        with torch.device("meta"):  # allocates nothing, whatever sizes a damaged header has
             network = ForkedMLP(d, C, range(R), hidden, header.dropout)
     except RuntimeError as error:
         raise ModelError(f"{target / HEADER} was changed: {shape} is too large. {AGAIN}") from error

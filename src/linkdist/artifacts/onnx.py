@@ -1,29 +1,29 @@
-"""ONNX: a model that runs without PyTorch and without this package.
+"""Export to ONNX: a model that runs without PyTorch and without this package.
 
-The graph is the folded MLP, replica after replica, each a chain of plain operations over the rows:
+The ONNX graph computes the folded MLP of each replica, a chain of operations over the rows:
 
     x → Gemm, LayerNormalization, LeakyRelu → h
     h → Gemm, LayerNormalization, LeakyRelu, Gemm → logits
 
-Its output `probabilities` (n, C) is the mean over replicas. With the neighbour head there are also
-`own_log_probabilities` and `neighbour_log_probabilities`, both (n, R, C), from which whoever has
-the links combines, for replica r and node i with neighbours j,
+The output `probabilities` (n, C) is the mean over replicas. With the neighbour head there are also
+`own_log_probabilities` and `neighbour_log_probabilities`, both (n, R, C). Prediction with links
+combines them for replica r and node i with neighbours j,
 
     softmax(own[i, r] + α_r · mean_j neighbour[j, r])
 
-and takes the mean over r. A node without neighbours keeps the first term alone.
+and averages over r. A node without neighbours has the first term only.
 
-The input is either `features` (n, d) as float32, or the columns of a table as they are, which the
-graph then standardises:
+The input is either `features` (n, d) as float32, or the raw columns of a table, which the graph
+standardises:
 
-    numeric    (n,) double           dates in seconds since 1970, which float32 blurs to minutes
+    numeric    (n,) double           dates in seconds since 1970, too long for float32
     vector     (n, width) float32
 
-with NaN where a value is missing. Raw columns are the default where all are of these kinds: what a
-deployment need not compute it cannot get wrong.
+with NaN for missing values. Raw columns are the default if all columns have these types, because
+then a deployment does not need to standardise them.
 
-Class names, α and columns are JSON in the file's metadata. Before the file is left behind, ONNX
-Runtime's output is compared with the model's.
+The metadata of the file contains class names, α and columns as JSON. Before the file is written,
+the output of ONNX Runtime is compared with that of the model.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ from linkdist.kernels.reference import EPSILON, SLOPE
 from linkdist.model import from_features, logits
 from linkdist.nn.folding import Folded
 from linkdist.nn.inputs import make_inputs
-from linkdist.tables.encoders import LIMIT, Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.standardise import LIMIT
 
 OPSET, IR = 17, 8
 TOLERANCE = 1e-4
 ROWS, PIECE = 256, 4096
 LARGEST = 2**31
-"""No ONNX file has more bytes than these."""
+"""Largest size of an ONNX file in bytes."""
 
 PROBABILITIES, OWN, NEIGHBOUR = OUTPUTS = (
     "probabilities",
@@ -62,10 +63,10 @@ PROBABILITIES, OWN, NEIGHBOUR = OUTPUTS = (
     "neighbour_log_probabilities",
 )
 INNER = "linkdist."
-"""How the names inside the graph begin."""
+"""Prefix of the names inside the graph."""
 
 Untyped: TypeAlias = Any
-"""What comes from a package that may not be there, or that has no types."""
+"""An object of an optional package, or of one without types."""
 
 Array: TypeAlias = npt.NDArray[Any]
 Feed: TypeAlias = dict[str, Array]
@@ -79,34 +80,34 @@ def export_onnx(
     raw: bool | None = None,
     rows: FeatureMatrix | pa.RecordBatch | None = None,
 ) -> float:
-    """Write a model as an ONNX file, once it has been found to give the same.
+    """Write a model as an ONNX file after comparing their outputs.
 
     Parameters
     ----------
     saved : Saved
-        As `linkdist.artifacts.model_dir.load` gives it.
+        As `linkdist.artifacts.model_dir.load_model` gives it.
     path : Path or str
-        The file; its folder must be there.
+        The file. Its folder must exist.
     with_neighbour_head : bool, optional
         Whether to add the outputs for prediction with links.
     raw : bool, optional
-        Whether the inputs are the table's columns; by default wherever they can be, which is
-        where every column is numeric or a vector.
+        Whether the inputs are the columns of the table; by default if every column is numeric or
+        a vector.
     rows : RecordBatch or (k, d) array or CSR matrix, optional
-        Nodes to compare on. By default random ones, which are unlike any data.
+        Nodes on which the outputs are compared; by default random numbers.
 
     Returns
     -------
     float
-        The largest difference between a probability of the file's and the model's.
+        The largest difference between the probabilities of the file and the model.
 
     Raises
     ------
     OptionError
-        If the extra `onnx` is not installed, if the columns cannot be inputs, or if there is no
-        writing there.
+        If the extra `onnx` is not installed, if the columns cannot be inputs, or if the file
+        cannot be written.
     ModelError
-        If the difference is more than 1e-4. Then no file is left.
+        If the difference is more than 1e-4. Then no file is written.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def onnx_file(
     raw: bool | None = None,
     rows: FeatureMatrix | pa.RecordBatch | None = None,
 ) -> tuple[bytes, float]:
-    """The content of that file, and the difference; parameters as in `export_onnx`."""
+    """The content of the file and the difference; see `export_onnx` for the parameters."""
     onnx, runtime = _need("onnx"), _need("onnxruntime")
     obstacles = _obstacles(saved.encoders)
     if raw and obstacles:
@@ -141,21 +142,21 @@ def onnx_file(
     feed: Feed = {"features": features}
     if encoders is not None:
         feed = _raw(encoders, features, rows)
-        features = encoders.encode(_batch(encoders, feed))
+        features = encoders.transform(_batch(encoders, feed))
     difference = _difference(runtime, content, saved, features, feed)
     if not difference <= TOLERANCE:  # NaN is not, either
         raise ModelError(
             f"the ONNX file's probabilities differ from the model's by up to {difference:.2g}, "
-            f"more than {TOLERANCE:g}, so it is not left behind. Try raw=False; if that differs, "
-            "too, this is a fault of LinkDist."
+            f"more than {TOLERANCE:g}, so it was not written. Try raw=False; if that differs, "
+            "too, this is a bug of LinkDist."
         )
     return content, difference
 
 
 def with_onnx(saved: Saved) -> Saved:
-    """The same with its ONNX file for a service, where the extra `onnx` is installed.
+    """Add the ONNX file for a service, if the extra `onnx` is installed.
 
-    A model is trained on machines that will never serve it, so this is nothing to fail for.
+    Many machines train models that they never serve, so a missing package is not an error.
 
     Examples
     --------
@@ -182,8 +183,8 @@ def _need(name: str) -> Untyped:
         ) from error
 
 
-def _obstacles(encoders: Encoders | None) -> list[str]:
-    """Why the inputs cannot be raw columns."""
+def _obstacles(encoders: FeatureEncoder | None) -> list[str]:
+    """Reasons why raw columns cannot be the inputs."""
     if encoders is None:
         return ["the model knows no columns, only features"]
     kinds = [
@@ -200,13 +201,13 @@ def _obstacles(encoders: Encoders | None) -> list[str]:
 
 
 class _Builder:
-    """An ONNX graph, operation by operation."""
+    """Builds an ONNX graph from single operations."""
 
     def __init__(
         self,
         onnx: Untyped,
         saved: Saved,
-        encoders: Encoders | None,
+        encoders: FeatureEncoder | None,
         neighbour: bool,
     ) -> None:
         self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
@@ -217,7 +218,7 @@ class _Builder:
         self.weights: list[Untyped] = []
 
     def file(self) -> bytes:
-        """The whole, checked for form."""
+        """The content of the file, after a check of its structure."""
         onnx = self.onnx
         self._outputs(self._features() if self.encoders is None else self._standardised())
         own = [self._value(PROBABILITIES, "FLOAT", self.C)]
@@ -328,7 +329,7 @@ def _replica(parts: Untyped, r: int) -> Iterator[FloatArray]:
         yield part[r].cpu().contiguous().numpy()
 
 
-def _statistics(encoders: Encoders) -> tuple[Array, Array]:
+def _statistics(encoders: FeatureEncoder) -> tuple[Array, Array]:
     """Mean and deviation of each of d features."""
     columns: list[Untyped] = list(encoders.columns)
     mean = np.concatenate([np.atleast_1d(column.mean) for column in columns])
@@ -337,21 +338,21 @@ def _statistics(encoders: Encoders) -> tuple[Array, Array]:
 
 
 def _features(saved: Saved, rows: FeatureMatrix | pa.RecordBatch | None) -> FeatureMatrix:
-    """The nodes to compare on."""
+    """The features of the nodes on which the outputs are compared."""
     if rows is None:
         shape = (ROWS, saved.model.d)
         return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     if not isinstance(rows, pa.RecordBatch):
         return as_features(rows, saved.model.d)
     if saved.encoders is None:
-        raise OptionError("the model knows no columns: give features to compare on, no table.")
+        raise OptionError("the model has no columns: give features to compare on, not a table.")
     if rows.num_rows == 0:
         raise OptionError("there are no rows to compare on: give a table of one row or more.")
-    return saved.encoders.encode(rows)
+    return saved.encoders.transform(rows)
 
 
-def _raw(encoders: Encoders, features: FeatureMatrix, rows: object) -> Feed:
-    """Numbers for raw inputs that stand for the same nodes, NaN where a table has none."""
+def _raw(encoders: FeatureEncoder, features: FeatureMatrix, rows: object) -> Feed:
+    """Raw inputs with these features; NaN for the missing values of a table."""
     mean, deviation = _statistics(encoders)
     numbers = mean + deviation * _dense(features)  # (n, d)
     feed: Feed = {}
@@ -367,8 +368,8 @@ def _raw(encoders: Encoders, features: FeatureMatrix, rows: object) -> Feed:
     return feed
 
 
-def _batch(encoders: Encoders, feed: Mapping[str, Array]) -> pa.RecordBatch:
-    """The same numbers as a table, for the encoders to read."""
+def _batch(encoders: FeatureEncoder, feed: Mapping[str, Array]) -> pa.RecordBatch:
+    """The raw inputs as a table for the encoders."""
     columns = {}
     for column in encoders.columns:
         values = feed[column.name]
@@ -390,7 +391,7 @@ def _difference(
     features: FeatureMatrix,
     feed: Feed,
 ) -> float:
-    """How far the file's probabilities are from the model's, of both heads, at most."""
+    """The largest difference between the outputs of the file and the model, of both heads."""
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     largest = 0.0

@@ -97,9 +97,9 @@ def update(
     changed unless --out names it.
     """
     from linkdist import pipeline
-    from linkdist.artifacts.model_dir import load
+    from linkdist.artifacts.model_dir import load_model
 
-    saved = load(model)
+    saved = load_model(model)
     about = saved.about
     if "id" not in about or "label" not in about:
         raise OptionError(f"{model} was not trained on a table; update it from Python.")
@@ -136,9 +136,9 @@ def export(
 ) -> None:
     """Export a model to ONNX after checking that both give the same results."""
     from linkdist import pipeline
-    from linkdist.artifacts.model_dir import load
+    from linkdist.artifacts.model_dir import load_model
 
     count, difference = pipeline.export(
-        load(model), file, with_neighbour_head=with_neighbour_head, rows=rows
+        load_model(model), file, with_neighbour_head=with_neighbour_head, rows=rows
     )
     note(f"{file}: largest difference to the model on {count} rows {difference:.2g}")

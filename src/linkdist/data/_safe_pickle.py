@@ -1,9 +1,9 @@
-"""Arrays out of pickles, without running what the pickles say.
+"""Read arrays from pickles without running any code that the pickles name.
 
-A pickle can name any function for Python to call. Here a name is admitted only if a NumPy array, a
-SciPy CSR matrix or a dictionary of lists needs it, and what stands behind most of them is a record
-that keeps its arguments. Nothing that a file says is ever run; the arrays are made afterwards, from
-the records, and hold plain numbers only.
+A pickle can name any function for Python to call. Here, only those names are allowed that a NumPy
+array, a SciPy CSR matrix or a dictionary of lists needs, and most of them are replaced by a record
+that stores its arguments. The arrays are created from these records afterwards, and contain plain
+numbers only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 
 
 def unpickle(content: bytes) -> Any:  # noqa: ANN401
-    """The array, CSR matrix or dictionary of lists that a pickle holds.
+    """Read an array, a CSR matrix or a dictionary of lists from a pickle.
 
     Raises
     ------
     pickle.UnpicklingError
-        If it asks for anything else; a damaged one may raise any error at all.
+        If the pickle names anything else; a damaged pickle may raise any exception.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def unpickle(content: bytes) -> Any:  # noqa: ANN401
 def checked_csr(
     data: AnyArray, indices: AnyArray, indptr: AnyArray, shape: Sequence[int]
 ) -> sparse.csr_matrix:
-    """A CSR matrix from arrays of unknown origin, without duplicates and stored zeros.
+    """Create a CSR matrix from untrusted arrays, without duplicates and stored zeros.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def checked_csr(
     """
     rows, columns = (int(size) for size in shape)
     matrix = sparse.csr_matrix((data, indices, indptr), shape=(rows, columns), copy=True)
-    matrix.check_format(full_check=True)  # or else SciPy may walk past the ends of the arrays
+    matrix.check_format(full_check=True)  # otherwise SciPy may read beyond the arrays
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
 
 
 class _Record:
-    """Stands for an object named in a pickle: keeps what it was given, does nothing."""
+    """Replaces an object that a pickle names; it stores its arguments and does nothing else."""
 
     parts: tuple[Any, ...] = ()
     state: Any = None
@@ -73,14 +73,14 @@ class _Dtype(_Record):
     def revive(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(f"{self.state[1]}{self.parts[0]}")
         if dtype.kind not in "biuf":
-            raise ValueError(f"arrays must hold plain numbers; found {dtype}")
+            raise ValueError(f"arrays must contain plain numbers; found {dtype}")
         return dtype
 
 
 class _Array(_Record):
     def revive(self) -> AnyArray:
         _, shape, dtype, fortran, values = self.state
-        # Python 2 wrote bytes as text, which latin1 gives back one for one.
+        # Python 2 wrote bytes as text, which latin1 decodes unchanged.
         raw = values.encode("latin1") if isinstance(values, str) else values
         return np.frombuffer(raw, dtype.revive()).reshape(shape, order="F" if fortran else "C")
 
@@ -107,5 +107,5 @@ ADMITTED: dict[tuple[str, str], type] = {
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type:
         if (module, name) not in ADMITTED:
-            raise pickle.UnpicklingError(f"it asks for {f'{module}.{name}'!r}, which has no place")
+            raise pickle.UnpicklingError(f"it names {f'{module}.{name}'!r}, which is not allowed")
         return ADMITTED[module, name]

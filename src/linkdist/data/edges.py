@@ -1,36 +1,40 @@
-"""Links in whatever form they come: arrays, sparse matrices, NetworkX graphs.
+"""Convert links from arrays, sparse matrices and NetworkX graphs to pairs of row numbers.
 
-All become an (m, 2) array of row numbers. Where nodes have names of their own, `nodes` gives the
-name of every row, and links speak of names; a link that names a node without a row is left out,
-so that a part of the nodes (a fold of a cross-validation, say) comes with the links among them.
+If nodes have names, `nodes` contains the name of every row, and links refer to these names. Links
+to nodes without a row are skipped, so that a subset of the nodes (for example a fold of a
+cross-validation) keeps the links between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from linkdist.data.graph import IntArray
 from linkdist.errors import GraphError
+
+if TYPE_CHECKING:
+    from linkdist.data.graph import IntArray  # which imports this module
+
+Integer = TypeVar("Integer", bound=np.integer[Any])
 
 
 def as_links(edges: Any, n: int, nodes: Sequence[Hashable] | None = None) -> IntArray:  # noqa: ANN401
-    """Bring links into the form that `Graph.build` takes.
+    """Convert links to the form that `Graph.build` takes.
 
     Parameters
     ----------
     edges : array, sparse matrix or NetworkX graph
-        Pairs of linked nodes, (m, 2) or (2, m), a list of pairs or a tensor; an (n, n) SciPy
-        matrix whose non-zeros are links; or anything with the `nodes` and `edges` of a NetworkX
-        graph. Four numbers, 2 by 2, are two links, a row each.
+        Pairs of linked nodes as an array, list or tensor of shape (m, 2) or (2, m); an (n, n) SciPy
+        matrix whose non-zeros are links; or an object with the `nodes` and `edges` of a NetworkX
+        graph. The rows of a 2 by 2 array are two links.
     n : int
         Number of nodes.
     nodes : sequence of hashable, optional
-        Each row's name, in which links are given; by default rows are named 0 to n - 1.
+        The name of each row, to which links refer; by default the row numbers.
 
     Examples
     --------
@@ -47,30 +51,78 @@ def as_links(edges: Any, n: int, nodes: Sequence[Hashable] | None = None) -> Int
     if nodes is None:
         return _as_rows(pairs)
     if len(nodes) != n:
-        raise GraphError(f"nodes must name every row; found {len(nodes)} names for {n} rows.")
+        raise GraphError(
+            f"nodes must contain a name for each row; found {len(nodes)} names for {n} rows."
+        )
     row = {name: i for i, name in enumerate(nodes)}
     if len(row) != n:
-        raise GraphError(f"nodes must have different names; {n - len(row)} of {n} come twice.")
+        raise GraphError(f"nodes must have different names; {n - len(row)} of {n} are duplicates.")
     known = [(row[a], row[b]) for a, b in pairs.tolist() if a in row and b in row]
     return np.array(known, dtype=np.int64).reshape(-1, 2)
 
 
 def with_own_loops(links: IntArray, n: int) -> IntArray:
-    """Links, and a self-loop at every node without one, so that training on links sees it too.
+    """Add a self-loop to every node without a link, so that training on links includes it.
+
+    Sorted links stay sorted.
 
     Examples
     --------
     >>> with_own_loops(np.array([[0, 2]]), n=4).tolist()
     [[0, 2], [1, 1], [3, 3]]
     """
-    alone = np.setdiff1d(np.arange(n), links)
-    return np.concatenate([links, np.stack([alone, alone], axis=1)])
+    linked = np.zeros(n, dtype=bool)
+    linked[links] = True
+    alone = np.flatnonzero(~linked)
+    places = np.searchsorted(links[:, 0], alone)
+    return np.insert(links, places, np.stack([alone, alone], axis=1), axis=0)
+
+
+def both_directions(links: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """Directed edges in both directions of each link; a self-loop is one edge.
+
+    Parameters
+    ----------
+    links : (m, 2) integer array
+        Undirected links.
+
+    Examples
+    --------
+    >>> both_directions(np.array([[0, 1], [2, 2]])).tolist()
+    [[0, 1], [2, 2], [1, 0]]
+    """
+    back = links[links[:, 0] != links[:, 1], ::-1]
+    return np.concatenate([links, back])
+
+
+def link_keys(pairs: IntArray, n: int) -> IntArray:
+    """One number for each undirected link between n nodes, the same for both directions.
+
+    Examples
+    --------
+    >>> link_keys(np.array([[0, 1], [1, 0], [2, 2]]), n=3).tolist()
+    [1, 1, 8]
+    """
+    low, high = np.sort(pairs, axis=1).T
+    keys: IntArray = low * n + high
+    return keys
+
+
+def links_of_keys(keys: IntArray, n: int) -> IntArray:
+    """The links of `link_keys`, with the smaller node first.
+
+    Examples
+    --------
+    >>> links_of_keys(np.array([1, 8]), n=3).tolist()
+    [[0, 1], [2, 2]]
+    """
+    return np.stack(np.divmod(keys, max(n, 1)), axis=1)
 
 
 def _from_matrix(matrix: sparse.spmatrix, n: int) -> IntArray:
     if matrix.shape != (n, n):
         raise GraphError(
-            f"an adjacency matrix must be {n} by {n}, a row and a column a node; "
+            f"an adjacency matrix must have one row and one column per node, {n} by {n}; "
             f"found {matrix.shape[0]} by {matrix.shape[1]}."
         )
     entries = matrix.tocoo()
@@ -105,6 +157,6 @@ def _as_rows(pairs: npt.NDArray[Any]) -> IntArray:
     if whole:
         return pairs.astype(np.int64)
     raise GraphError(
-        f"links must name rows by whole numbers; found {pairs.dtype}, such as {pairs.flat[0]!r}. "
-        "Where nodes have names, give each row's with nodes=."
+        f"links must be pairs of row numbers; found {pairs.dtype}, such as {pairs.flat[0]!r}. "
+        "If nodes have names, pass the name of each row with nodes=."
     )

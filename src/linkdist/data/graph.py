@@ -1,11 +1,10 @@
-"""What is known: the nodes' features, their links, their labels.
+"""A graph: the features, links and labels of its nodes.
 
-A graph has n nodes with d features each, m undirected links and C classes. A link stands once in
-`Graph.links`; methods that walk the links in both directions read `Graph.edges`, where a link
-stands twice and a self-loop once.
+A graph has n nodes with d features each, m undirected links and C classes. `Graph.links` contains
+each link once; `Graph.edges` contains both directions of each link, and each self-loop once.
 
-Features are a dense array or a CSR matrix. Bags of words are mostly zeros, so nothing in this
-package makes a CSR matrix dense on the way.
+Features are a dense array or a CSR matrix. Bags of words are mostly zeros, so a CSR matrix is never
+converted to a dense one.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from linkdist.data.edges import both_directions, link_keys, links_of_keys
 from linkdist.errors import GraphError
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -27,27 +27,28 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FeatureMatrix: TypeAlias = "FloatArray | sparse.csr_matrix"
 
 UNKNOWN = -1
-"""The label of a node whose class is not known."""
+"""The label of a node with an unknown class."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes with features, undirected links, labels.
+    """Nodes with features, undirected links and labels.
 
-    Make one with `Graph.build`, which checks and tidies; the constructor takes arrays as they are.
+    Create a graph with `Graph.build`, which checks its arguments; the constructor does not. Two
+    graphs are equal only if they are the same object.
 
     Attributes
     ----------
     features : (n, d) float32 array or CSR matrix
-        x, a row a node.
+        x, one row per node.
     links : (m, 2) int64 array
-        Each undirected link once, its smaller node first, in order.
+        Each undirected link once, sorted, with the smaller node first.
     labels : (n,) int64 array
         y, from 0 to C - 1, or `UNKNOWN`.
     classes : tuple of str
-        The C classes' names.
+        Names of the C classes.
     name : str
-        What to call the graph in tables.
+        Name of the graph in tables.
     """
 
     features: FeatureMatrix
@@ -65,25 +66,25 @@ class Graph:
         classes: tuple[str, ...] | None = None,
         name: str = "graph",
     ) -> Graph:
-        """Check arrays and make a graph of them.
+        """Create a graph from arrays, and check them.
 
         Parameters
         ----------
         features : (n, d) array or sparse matrix
             Finite numbers.
         edges : (e, 2) array of int
-            Pairs of linked nodes, in any direction, any number of times.
+            Pairs of linked nodes, in any order and direction; duplicates are merged.
         labels : (n,) array of int
-            Classes from 0, or -1 where unknown.
+            Class numbers from 0, or -1 if unknown.
         classes : tuple of str, optional
-            Names of the classes; by default their numbers.
+            Names of the classes; by default their numbers, of which each must occur.
         name : str, optional
-            What to call the graph in tables.
+            Name of the graph in tables.
 
         Raises
         ------
         GraphError
-            With every problem that was found.
+            Lists all problems of the arrays.
 
         Examples
         --------
@@ -107,7 +108,7 @@ class Graph:
             raise GraphError(" ".join(problems))
         if classes is None:
             classes = tuple(str(c) for c in range(int(y.max(initial=-1)) + 1))
-        return cls(x, _tidy(pairs, x.shape[0]), y.astype(np.int64), classes, name)
+        return cls(x, _unique_links(pairs, x.shape[0]), y.astype(np.int64), classes, name)
 
     @property
     def n(self) -> int:
@@ -126,9 +127,8 @@ class Graph:
 
     @cached_property
     def edges(self) -> IntArray:
-        """The (e, 2) directed edge list: a link twice, a self-loop once."""
-        back = self.links[self.links[:, 0] != self.links[:, 1], ::-1]
-        both = np.concatenate([self.links, back])
+        """Both directions of each link and each self-loop once, sorted; (e, 2)."""
+        both = both_directions(self.links)
         return both[np.lexsort((both[:, 1], both[:, 0]))]
 
     @property
@@ -138,7 +138,7 @@ class Graph:
 
 
 def largest_component(graph: Graph) -> Graph:
-    """The largest connected part of a graph, without self-loops.
+    """The largest connected component of a graph, without self-loops.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def largest_component(graph: Graph) -> Graph:
 
 
 def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMatrix:
-    """Check nodes' features for a model of d features and bring them into its form.
+    """Check features for a model with d features, and convert them to its type.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMat
 
 
 def stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
-    """Features of some nodes after those of others; CSR where any part is.
+    """Concatenate the features of several groups of nodes; CSR if any group is.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def _as_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
 
 def _feature_problems(x: FeatureMatrix) -> list[str]:
     if x.ndim != 2:
-        return [f"features must be a table, a row a node; found {x.ndim} dimensions."]
+        return [f"features must be a table with one row per node; found {x.ndim} dimensions."]
     if x.shape[0] == 0 or x.shape[1] == 0:
         return [f"features must have rows and columns; found shape {x.shape}."]
     values = x.data if sparse.issparse(x) else x
@@ -216,31 +216,38 @@ def _edge_problems(pairs: npt.NDArray[Any], n: int) -> list[str]:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         return [f"links must be pairs, shape (e, 2); found shape {pairs.shape}."]
     if not np.issubdtype(pairs.dtype, np.integer):
-        return [f"links must name nodes by whole numbers; found {pairs.dtype}."]
+        return [f"links must be pairs of row numbers; found {pairs.dtype}."]
     outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
     if not outside.any():
         return []
     row = int(outside.argmax())
-    found = f"link {row} names {pairs[row].tolist()}"
-    return [f"links must name nodes 0..{n - 1}; {found}, {int(outside.sum())} such in all."]
+    found = f"link {row} is {pairs[row].tolist()}"
+    return [f"links must be pairs of nodes 0..{n - 1}; {found}, {int(outside.sum())} in total."]
 
 
 def _label_problems(y: npt.NDArray[Any], n: int, classes: tuple[str, ...] | None) -> list[str]:
     if y.shape != (n,):
-        return [f"labels must be one a node, shape ({n},); found shape {y.shape}."]
+        return [f"labels must have one entry per node, shape ({n},); found shape {y.shape}."]
     if not np.issubdtype(y.dtype, np.integer):
-        return [f"labels must be whole numbers, {UNKNOWN} where unknown; found {y.dtype}."]
+        return [f"labels must be integers, {UNKNOWN} if unknown; found {y.dtype}."]
     top = len(classes) if classes is not None else np.iinfo(np.int64).max
     outside = (y < UNKNOWN) | (y >= top)
-    if not outside.any():
-        return []
-    node = int(outside.argmax())
-    rule = f"labels must be {UNKNOWN} (unknown) or 0..{top - 1}"
-    return [f"{rule}; node {node} has {y[node]}, {int(outside.sum())} such in all."]
+    if outside.any():
+        node = int(outside.argmax())
+        rule = f"labels must be {UNKNOWN} (unknown) or 0..{top - 1}"
+        return [f"{rule}; node {node} has {y[node]}, {int(outside.sum())} in total."]
+    found = np.unique(y[y != UNKNOWN])
+    if classes is None and len(found) and found[-1] >= len(found):
+        gap = int((found != np.arange(len(found))).argmax())
+        rule = f"labels must be numbered 0..{len(found) - 1} for {len(found)} classes"
+        advice = "Number the classes without gaps, or pass their names with classes=."
+        return [f"{rule}; no node has {gap}, and the largest label is {found[-1]}. {advice}"]
+    return []
 
 
-def _tidy(pairs: npt.NDArray[Any], n: int) -> IntArray:
-    """Each undirected link once, smaller node first, in order."""
-    ordered = np.sort(pairs.astype(np.int64), axis=1)
-    keys = np.unique(ordered[:, 0] * n + ordered[:, 1])
-    return np.stack([keys // n, keys % n], axis=1)
+def _unique_links(pairs: npt.NDArray[Any], n: int) -> IntArray:
+    """Each undirected link once, sorted, with the smaller node first."""
+    keys = link_keys(pairs.astype(np.int64), n)
+    if not (keys[1:] > keys[:-1]).all():  # tables and stores have unique links already
+        keys = np.unique(keys)
+    return links_of_keys(keys, n)

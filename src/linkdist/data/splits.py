@@ -1,20 +1,19 @@
-"""What training may see.
+"""Splits, and the part of a graph that training may use.
 
-A `Split` names the nodes whose labels are for training, for choosing the epoch (validation) and
-for the score (test). A setting says what else is hidden:
+A `Split` contains the nodes whose labels are used for training, for choosing the epoch (validation)
+and for the final score (test). A setting determines what else is hidden from training:
 
-- transductive: every node's features and every link are seen, and the training nodes' labels;
-- inductive: validation and test nodes are not there in training, nor any link that touches one;
-- full-supervised: as transductive, on a split whose training set is 60 % of the nodes;
-- production: as inductive for the test nodes, while the validation nodes are there.
+- transductive: training uses all features and all links, and the labels of the training nodes;
+- inductive: validation nodes, test nodes and their links are hidden;
+- full-supervised: like transductive, with 60 % of the nodes as training nodes;
+- production: test nodes and their links are hidden, validation nodes are not.
 
-The first three are the paper's; the last is that of GLNN (Zhang et al., 2022) and the work after
-it, which has splits of its own.
+The first three settings are those of the paper; the last one is that of GLNN (Zhang et al., 2022)
+and later work, which use other splits.
 
-`observe` applies a setting, and it is the only place where anything is hidden: what it returns,
-the `View`, is all that training gets, and nothing below knows the word 'inductive'. A view refers
-to the graph's own feature matrix and names the rows that may be read, so that ten views of one
-graph cost one feature matrix.
+`observe` applies a setting. It is the only function that hides anything: training gets nothing but
+the `View` that it returns. A view shares the feature matrix of the graph and lists the rows that
+may be read, so that ten views of a graph need one feature matrix.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.errors import SplitError, check_names
 
 SETTINGS = ("inductive", "transductive", "full-supervised")
-"""The paper's three settings, in the order of its tables."""
+"""The three settings of the paper, in the order of its tables."""
 PROTOCOLS = {"paper": SETTINGS, "glnn": ("transductive", "production")}
-"""How accuracy is measured, and in which settings."""
+"""Evaluation protocols and their settings."""
 
 
 HELD_OUT = 0.1
-"""Share of the labels that choose the epoch where no validation nodes are named: see docs."""
+"""Default share of the labelled nodes that become validation nodes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """Three disjoint sets of nodes, each in ascending order."""
 
@@ -47,20 +46,20 @@ class Split:
     test: IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
-    """What training may see of a graph.
+    """The part of a graph that training may use.
 
     Attributes
     ----------
     features : (n, d) array or CSR matrix
-        The graph's own matrix; only the rows named by `nodes` are read.
+        The features of all nodes of the graph; only the rows in `nodes` may be read.
     nodes : (n',) int64 array
-        The nodes that are there, in ascending order.
+        The visible nodes, in ascending order.
     edges : (e', 2) int64 array
-        The directed edges between them.
+        The directed edges between visible nodes.
     labels : (n,) int64 array
-        y of the training nodes, `UNKNOWN` for all others.
+        y of the training nodes, `UNKNOWN` for all other nodes.
     C : int
         Number of classes.
     """
@@ -73,21 +72,21 @@ class View:
 
     @property
     def train(self) -> IntArray:
-        """The nodes with a known label."""
+        """The training nodes, in ascending order."""
         return np.flatnonzero(self.labels != UNKNOWN)
 
 
 def observe(graph: Graph, split: Split, setting: str) -> View:
-    """Hide what a setting hides.
+    """Return the part of a graph that training may use in a setting.
 
     Parameters
     ----------
     graph : Graph
-        Everything that is known.
+        The whole graph.
     split : Split
-        Which nodes train, validate, test.
+        The training, validation and test nodes.
     setting : {'inductive', 'transductive', 'full-supervised', 'production'}
-        What is hidden beside the labels of validation and test nodes.
+        Determines what is hidden in addition to the labels of validation and test nodes.
 
     Examples
     --------
@@ -117,22 +116,23 @@ def semi_supervised(
     validation: int = 500,
     test: int | None = 1000,
 ) -> Split:
-    """Draw at most `per_class` training nodes a class, then validation and test nodes.
+    """Draw at most `per_class` training nodes per class, then validation and test nodes.
 
     Parameters
     ----------
     graph : Graph
-        Nodes without a known label are never drawn.
+        Only nodes with a known label are drawn.
     seed : int
-        Of the draw.
+        Random seed.
     per_class, validation : int
-        Numbers of nodes.
+        Number of training nodes per class, and of validation nodes.
     test : int or None
-        Number of test nodes; None takes all that are left.
+        Number of test nodes; with None, all remaining nodes.
 
     Examples
     --------
-    >>> split = semi_supervised(datasets.load("digits"), 0, per_class=2, validation=300, test=None)
+    >>> graph = datasets.load_dataset("digits")
+    >>> split = semi_supervised(graph, 0, per_class=2, validation=300, test=None)
     >>> len(split.train), len(split.validation), len(split.test)
     (20, 300, 1477)
     """
@@ -141,12 +141,11 @@ def semi_supervised(
     of_class = [order[graph.labels[order] == c][:per_class] for c in range(graph.C)]
     train = np.concatenate(of_class)
     rest = order[~np.isin(order, train)]
-    asked = validation + (1 if test is None else test)
-    if len(rest) < asked:
+    if len(rest) < validation + (1 if test is None else test):
         raise SplitError(
-            f"{graph.name}: {validation} validation and {test or 'some'} test nodes were asked "
-            f"for, and {len(rest)} labelled nodes are left beside {len(train)} training nodes; "
-            "ask for fewer."
+            f"{graph.name}: {validation} validation and {test or 'some'} test nodes were "
+            f"requested, but only {len(rest)} labelled nodes remain after {len(train)} training "
+            "nodes; request fewer."
         )
     stop = None if test is None else validation + test
     return Split(np.sort(train), np.sort(rest[:validation]), np.sort(rest[validation:stop]))
@@ -157,7 +156,7 @@ def full_supervised(graph: Graph, seed: int, share: float = 0.2) -> Split:
 
     Examples
     --------
-    >>> split = full_supervised(datasets.load("digits"), seed=0)
+    >>> split = full_supervised(datasets.load_dataset("digits"), seed=0)
     >>> len(split.train), len(split.validation), len(split.test)
     (1079, 359, 359)
     """
@@ -166,20 +165,20 @@ def full_supervised(graph: Graph, seed: int, share: float = 0.2) -> Split:
     size = int(share * len(order))
     if size < 1:
         raise SplitError(
-            f"{graph.name}: a share of {share} of {len(order)} labelled nodes is not one node; "
-            "a full-supervised split needs more labels or a larger share."
+            f"{graph.name}: a share of {share} of {len(order)} labelled nodes is less than one "
+            "node; a full-supervised split needs more labels or a larger share."
         )
     return Split(np.sort(order[2 * size :]), np.sort(order[:size]), np.sort(order[size : 2 * size]))
 
 
 def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
-    """Draw 20 training and 30 validation nodes a class; the rest are test nodes.
+    """Draw 20 training and 30 validation nodes per class; the other nodes are test nodes.
 
-    In the setting 'production' a fifth of these is hidden in training and is the test set.
+    In the setting 'production', only a fifth of these are test nodes, which are hidden in training.
 
     Examples
     --------
-    >>> graph = datasets.load("digits")
+    >>> graph = datasets.load_dataset("digits")
     >>> [len(glnn_split(graph, setting, seed=0).test) for setting in PROTOCOLS["glnn"]]
     [1297, 259]
     """
@@ -190,8 +189,8 @@ def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
     few = [graph.classes[c] for c, nodes in enumerate(of_class) if len(nodes) <= 50]
     if few:
         raise SplitError(
-            f"{graph.name}: 20 training, 30 validation and some test nodes are needed of each "
-            f"class; found 50 or fewer of {', '.join(few)}."
+            f"{graph.name}: each class needs 20 training, 30 validation and some test nodes; found "
+            f"50 or fewer of {', '.join(few)}."
         )
     train = np.concatenate([nodes[:20] for nodes in of_class])
     validation = np.concatenate([nodes[20:50] for nodes in of_class])
@@ -201,22 +200,22 @@ def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
 
 
 def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None = None) -> Split:
-    """The split that the paper, or this project for `digits`, uses on a named graph.
+    """The split that the paper uses for a named data set, or this project for `digits`.
 
     Parameters
     ----------
     graph : Graph
-        As `datasets.load` gave it.
+        As `load_dataset` returns it.
     setting : {'inductive', 'transductive', 'full-supervised'}
-        Full-supervised has a split of its own; the other two share one.
+        Full-supervised uses another split than the other two settings.
     seed : int
-        Of the draw, where the split is not a public one.
+        Random seed, which public splits do not use.
     data : path, optional
-        Where the raw files are; the public split is read from them.
+        The folder with the raw files, from which public splits are read.
 
     Examples
     --------
-    >>> len(named_split(datasets.load("digits"), "inductive", seed=3).train)
+    >>> len(named_split(datasets.load_dataset("digits"), "inductive", seed=3).train)
     20
     """
     check_names("setting", [setting], SETTINGS)
@@ -225,14 +224,14 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
     if graph.name in datasets.PUBLIC_SPLITS:
         return Split(*datasets.public_split(graph.name, data))
     if graph.name == "digits":
-        # Were all the rest test nodes, the inductive setting would hide every unlabelled one.
+        # With all other nodes as test nodes, the inductive setting would hide all unlabelled ones.
         test = 500 if setting == "inductive" else None
         return semi_supervised(graph, seed, per_class=2, validation=300, test=test)
     return semi_supervised(graph, seed)
 
 
 def held_out(labels: IntArray, share: float, seed: int) -> Split:
-    """Hold out a share of each class's labelled nodes, never all of them, to choose the epoch by.
+    """Draw a share of the labelled nodes of each class, but never all, as validation nodes.
 
     Examples
     --------
@@ -248,7 +247,9 @@ def held_out(labels: IntArray, share: float, seed: int) -> Split:
 
 
 def keep_aside(labels: IntArray, validation: IntArray) -> Split:
-    """The split that trains on all labelled nodes but those named, and tests on none.
+    """Create a split whose training nodes are all labelled nodes that are not validation nodes.
+
+    There are no test nodes.
 
     Examples
     --------

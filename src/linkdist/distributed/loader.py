@@ -18,6 +18,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from linkdist.data.edges import both_directions
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.distributed.schedule import Round, slots_of
 from linkdist.kernels.backends import HAS_TRITON
@@ -104,8 +105,7 @@ class Loader:
         """The links of a bucket in both directions, a self-loop once."""
         links = self.store.links(a, b).astype(np.int32)
         links += np.array([first[a], first[b]], dtype=np.int32)
-        back = links if a != b else links[links[:, 0] != links[:, 1]]
-        return np.concatenate([links, back[:, ::-1]])
+        return both_directions(links)
 
     def labels(self, part: int) -> npt.NDArray[np.int64]:
         """The labels of a part, without those of validation nodes."""

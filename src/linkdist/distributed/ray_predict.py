@@ -28,7 +28,7 @@ import torch
 
 from linkdist._files import unwritable
 from linkdist.artifacts.manifest import some
-from linkdist.artifacts.model_dir import Saved, load
+from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.prediction import predict_table, table_columns
@@ -113,16 +113,17 @@ def predict_directory(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> import pyarrow.parquet
-    >>> from linkdist.artifacts.model_dir import save
+    >>> from linkdist.artifacts.model_dir import save_model
     >>> from linkdist.model import Model
     >>> from linkdist.nn.network import ForkedMLP
-    >>> from linkdist.tables.encoders import make_encoders
-    >>> encoders = make_encoders({"age": "numeric"})
+    >>> from linkdist.tables.feature_encoder import make_feature_encoder
+    >>> encoders = make_feature_encoder({"age": "numeric"})
     >>> network = ForkedMLP(d=1, C=2, seeds=[0])
     >>> with TemporaryDirectory() as folder:
     ...     model, nodes, out = (Path(folder, name) for name in ("model", "nodes", "out"))
     ...     about = {"id": "paper", "label": "field"}
-    ...     save(model, Saved(Model(network, torch.ones(1), ("art", "math")), encoders, about))
+    ...     trained = Model(network, torch.ones(1), ("art", "math"))
+    ...     save_model(model, Saved(trained, encoders, about))
     ...     nodes.mkdir()
     ...     pa.parquet.write_table(pa.table({"paper": [7, 8], "age": [1, 3]}), nodes / "a.parquet")
     ...     pa.parquet.write_table(pa.table({"paper": [9], "age": [2]}), nodes / "b.parquet")
@@ -135,7 +136,7 @@ def predict_directory(
     if workers is not None and device == "cuda":
         raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
     _check_target(dataset, out)
-    saved = load(model)
+    saved = load_model(model)
     digest = _digest(saved)
     aside = out.with_name(f".{out.name}.{digest}")
     pieces = _pieces(dataset, aside, saved)
@@ -217,7 +218,7 @@ def _loaded(model: str, digest: str) -> Saved:
     # Ray starts as many workers as there are cores.
     torch.set_num_threads(1)
     pa.set_cpu_count(1)
-    saved = load(model)
+    saved = load_model(model)
     if _digest(saved) != digest:
         raise ModelError(f"{model} was replaced meanwhile. Run the command again.")
     return saved

@@ -1,11 +1,11 @@
-"""MLP, GCN and GCN2MLP, on the same blocks and in the same loop as LinkDist.
+"""The baselines MLP, GCN and GCN2MLP, with the same layers and training loop as LinkDist.
 
     MLP       Linear(d, 256), block(256, 256), block(256, C)
     GCN       the MLP with x ← Â x before each of its three layers
-    GCN2MLP   an MLP that learns the GCN's softmax output on all nodes outside the evaluation sets
+    GCN2MLP   an MLP that is trained on the GCN's softmax output, without validation and test nodes
 
-The MLP and GCN2MLP train on batches of nodes, the GCN on its whole view at once. The GCN's first
-layer is computed as Â (X W), which is (Â X) W with the cheaper product first.
+MLP and GCN2MLP are trained on batches of nodes, the GCN on its whole graph at once. The first layer
+of the GCN is computed as Â (X W) rather than (Â X) W, because it is cheaper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EPOCHS = 200
 
 
 class MLP(nn.Module):
-    """Three layers from features to own-label logits, R replicas side by side.
+    """An MLP with three layers and R replicas.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class MLP(nn.Module):
     def forward(
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
-        """Logits of the nodes that `rows` (R, S, B) names, or of all nodes."""
+        """Return the logits (R, S, B, C) of the nodes `rows` (R, S, B), by default of all nodes."""
         bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = self.second(self.first(inputs, rows), bits[0], pace)
         z: Tensor = self.third(x, bits[1], pace)
@@ -62,7 +62,7 @@ class MLP(nn.Module):
 
 
 class GCN(MLP):
-    """The MLP with each node's layers fed by the mean of itself and its neighbours.
+    """A GCN: the MLP with the mean of a node and its neighbours as the input of each layer.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class GCN(MLP):
         rows: Tensor | None = None,
         noise: Noise | None = None,
     ) -> Tensor:
-        """Logits (R, n, C) of a whole graph, whose nodes are the features' `rows` (R, n)."""
+        """Return the logits (R, n, C) of a graph with the feature rows `rows` (R, n)."""
         bits, pace, _ = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = neighbours.smooth(inputs.project(self.first.weight, rows))
         x = self.second(neighbours.smooth(x).unsqueeze(1), bits[0], pace).squeeze(1)
@@ -89,17 +89,17 @@ class GCN(MLP):
 
 
 NodeLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Takes logits (R, B, C) and the nodes they are of (R, B); gives (R,)."""
+"""A loss (R,) of logits (R, B, C) and their nodes (R, B)."""
 
 
 def label_loss(views: Sequence[View], device: torch.device) -> NodeLoss:
-    """Cross-entropy with the labels that each replica's view shows."""
+    """Return the cross-entropy with the visible labels of each replica."""
     labels = torch.from_numpy(np.stack([view.labels for view in views])).to(device)
     return lambda z, nodes: cross_entropy(z, labels.gather(1, nodes))
 
 
 def teacher_loss(taught: Tensor) -> NodeLoss:
-    """Kullback-Leibler divergence from a teacher's probabilities (R, n, C)."""
+    """Return the Kullback-Leibler divergence from the probabilities (R, n, C) of a teacher."""
     replica = torch.arange(taught.shape[0], device=taught.device).view(-1, 1)
 
     def loss(z: Tensor, nodes: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def train_on_nodes(
     after_epoch: AfterEpoch | None = None,
     epochs: int = EPOCHS,
 ) -> None:
-    """Train an MLP on batches of each replica's nodes."""
+    """Train an MLP on batches of the nodes of each replica."""
     at = padded(nodes, network.first.weight.device)  # (R, items)
 
     def loss(index: Tensor, draws: Draws, pace: Tensor) -> Tensor:
@@ -132,22 +132,22 @@ def train_on_nodes(
 
 
 class ViewGraph:
-    """The whole of each replica's view, as a GCN wants it: rows, links among them, labels.
+    """The visible graph of each replica: feature rows, neighbours and labels.
 
     Parameters
     ----------
     views : sequence of View
-        With as many nodes each.
+        The views of the replicas; all of them must have the same number of nodes.
     device : torch.device
-        Where the GCN is.
+        The device of the GCN.
     """
 
     def __init__(self, views: Sequence[View], device: torch.device) -> None:
         sizes = {len(view.nodes) for view in views}
         if len(sizes) != 1:
             raise GraphError(
-                f"a GCN's replicas need views of one size; found {sorted(sizes)} nodes. "
-                "Train them one by one."
+                f"the replicas of a GCN need views of the same size; found {sorted(sizes)} nodes. "
+                "Train them separately."
             )
         edges = [np.searchsorted(view.nodes, view.edges) for view in views]
         self.n = sizes.pop()
@@ -166,7 +166,7 @@ def train_gcn(
     after_epoch: AfterEpoch | None = None,
     epochs: int = EPOCHS,
 ) -> None:
-    """Train a GCN on its views' labels, each view in one batch."""
+    """Train a GCN on the labels of its views, each view in one batch."""
     R = len(seeds)
 
     def loss(_: Tensor, draws: Draws, pace: Tensor) -> Tensor:

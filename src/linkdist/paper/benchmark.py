@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from linkdist.data.datasets import load
+from linkdist.data.datasets import load_dataset
 from linkdist.data.splits import PROTOCOLS
 from linkdist.errors import check_names
 from linkdist.nn.inputs import make_inputs
@@ -66,7 +66,7 @@ def measure(
     check_names("setting", [setting], PROTOCOLS[protocol])
     callback = callback or Callback()
     where = find_device(device)
-    graph = graph_of(load(name, data), protocol)
+    graph = graph_of(load_dataset(name, data), protocol)
     inputs = make_inputs(graph.features, where)
     task = make_task(graph, setting, seeds, inputs, data, callback.progress, protocol)
     callback.stage("a plain MLP")

@@ -1,9 +1,9 @@
-"""How the paper measures: a training, and the cells of its tables that come from it.
+"""The evaluation protocol of the paper.
 
-Ten runs a cell, seeds 0 to 9, each with its own split where the split is drawn; a run's score is
-the test accuracy at the first epoch of highest validation accuracy. All runs of a cell are
-replicas of one training, and one training may fill several cells: LinkDistMLP and LinkDist are the
-same training scored in two ways, and GCN2MLP needs the GCN for its teacher.
+Each cell has ten runs with the seeds 0 to 9 and, where splits are random, a split for each run. The
+score of a run is the test accuracy at the first epoch with the highest validation accuracy. All
+runs of a cell are replicas of one training, and one training may give several cells: LinkDistMLP
+and LinkDist are two prediction modes of the same network, and the GCN is the teacher of GCN2MLP.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from linkdist.training.fit import fit
 from linkdist.training.history import Best, History
 
 Entry: TypeAlias = dict[str, Any]
-"""A record as it stands in results.json."""
+"""A record as in results.json."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A graph in a setting, its splits, and its features where training runs."""
+    """A graph, a setting, a split for each run, and the features on the training device."""
 
     graph: Graph
     setting: str
@@ -56,23 +56,23 @@ class Task:
 
     @property
     def device(self) -> torch.device:
-        """Where training runs."""
+        """The device for training."""
         return self.inputs.device
 
     @cached_property
     def views(self) -> list[View]:
-        """What each run may see."""
+        """What training may see in each run."""
         return [observe(self.graph, split, self.setting) for split in self.splits]
 
     @cached_property
     def history(self) -> History:
-        """The scores of whatever is trained on this task."""
+        """The evaluation history of the methods that are trained on this task."""
         return History(self.graph, self.splits, self.device)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training gave: each method's scores, the precision, what else to record."""
+    """The result of a training: the scores of each method, the precision and further fields."""
 
     best: dict[str, Best]
     precision: str
@@ -80,7 +80,7 @@ class Outcome:
 
 
 def graph_of(graph: Graph, protocol: str) -> Graph:
-    """What a protocol measures on: GLNN's takes the largest component.
+    """Return the graph that a protocol uses; GLNN's protocol uses the largest component.
 
     Examples
     --------
@@ -100,13 +100,13 @@ def make_task(
     progress: Progress = lambda done, total: None,
     protocol: str = "paper",
 ) -> Task:
-    """A task on the splits that the paper, or GLNN, would use, one run a seed.
+    """Return a task with the splits of the paper or of GLNN, one for each seed.
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.nn.inputs import make_inputs
-    >>> graph = load("digits")
+    >>> graph = load_dataset("digits")
     >>> inputs = make_inputs(graph.features, torch.device("cpu"))
     >>> task = make_task(graph, "inductive", [3, 4], inputs)
     >>> len(task.splits), len(task.views[0].nodes)
@@ -120,43 +120,43 @@ def make_task(
 
 
 def run_task(training: str, methods: Sequence[str], task: Task) -> list[Entry]:
-    """Train once and give a record for each asked method that comes from it.
+    """Train once, and return a record for each requested method of the training.
 
     Parameters
     ----------
     training : {'MLP', 'GCN', 'LinkDist', 'CoLinkDist'}
         A key of `TRAININGS`.
     methods : sequence of str
-        The paper's names; those that do not come from this training are passed over.
+        Names of methods; those that do not come from this training are ignored.
     task : Task
-        On what.
+        The graph, the setting and the splits.
 
     Returns
     -------
     list of dict
-        Records as they stand in results.json.
+        Records as in results.json.
     """
     started = time.perf_counter()
-    asked = [method for method in TRAININGS[training] if method in methods]
-    outcome = _RUNNERS[training](asked, task)
+    requested = [method for method in TRAININGS[training] if method in methods]
+    outcome = _RUNNERS[training](requested, task)
     seconds = time.perf_counter() - started
-    return [_record(task, method, outcome, seconds) for method in asked]
+    return [_record(task, method, outcome, seconds) for method in requested]
 
 
 def train_plain_mlp(task: Task) -> Best:
-    """The plain MLP that the others are measured against."""
+    """Train the MLP baseline."""
     nodes = [view.train for view in task.views]
     return _train_mlp("MLP", task, nodes, label_loss(task.views, task.device))
 
 
-def _run_gcn(asked: Sequence[str], task: Task) -> Outcome:
-    taught = _train_teacher(task)
+def _run_gcn(requested: Sequence[str], task: Task) -> Outcome:
+    teacher = _train_teacher(task)
     best = {"GCN": task.history.best("GCN")}
-    if "GCN2MLP" in asked:
+    if "GCN2MLP" in requested:
         everyone = np.arange(task.graph.n)
         hidden = [np.r_[split.validation, split.test] for split in task.splits]
         nodes = [np.setdiff1d(everyone, nodes) for nodes in hidden]
-        best["GCN2MLP"] = _train_mlp("GCN2MLP", task, nodes, teacher_loss(taught))
+        best["GCN2MLP"] = _train_mlp("GCN2MLP", task, nodes, teacher_loss(teacher))
     return Outcome(best, task.inputs.precision)
 
 
@@ -177,10 +177,10 @@ def _run_links(method: str, task: Task) -> Outcome:
 
 
 _RUNNERS: dict[str, Callable[[Sequence[str], Task], Outcome]] = {
-    "MLP": lambda asked, task: Outcome({"MLP": train_plain_mlp(task)}, task.inputs.precision),
+    "MLP": lambda _, task: Outcome({"MLP": train_plain_mlp(task)}, task.inputs.precision),
     "GCN": _run_gcn,
-    "LinkDist": lambda asked, task: _run_links("LinkDist", task),
-    "CoLinkDist": lambda asked, task: _run_links("CoLinkDist", task),
+    "LinkDist": lambda _, task: _run_links("LinkDist", task),
+    "CoLinkDist": lambda _, task: _run_links("CoLinkDist", task),
 }
 
 
@@ -198,10 +198,10 @@ def _train_mlp(method: str, task: Task, nodes: Sequence[np.ndarray], loss: NodeL
 
 
 def _train_teacher(task: Task) -> Tensor:
-    """Train a GCN; give its softmax output (R, n, C) at the best validation epoch.
+    """Train a GCN, and return its softmax output (R, n, C) at the best validation epoch.
 
-    The output is the one that is scored, so in the inductive setting too it is over the whole
-    graph: the published numbers come from this, and a stricter teacher is a weaker one.
+    As in the evaluation, the GCN uses the whole graph, even in the inductive setting. The published
+    numbers were made in this way; a teacher without the hidden links is weaker.
     """
     graph = task.graph
     everyone = Neighbours([graph.edges] * len(task.seeds), graph.n, task.device)

@@ -1,11 +1,11 @@
-"""The numbers that the paper published, and what it means to meet one.
+"""The published results, and the tolerance for their reproduction.
 
-The paper has three tables of test accuracies in percent, one a setting, each with seven methods on
-eight data sets. Methods fall into two groups by what prediction reads: the node's own features
-only, or messages along its links too. The best of each group is bold, data set by data set.
+The paper has a table of test accuracies in percent for each of three settings, with seven methods
+on eight data sets. Methods form two groups: prediction from the features of the node only, and
+prediction with message passing along links. The best method of each group is bold.
 
-A mean of ours meets a published one when it is no further below it than the published standard
-deviation or one point, whichever is larger. To be above is never a fault.
+A result reproduces a published mean if it is below it by at most the published standard deviation
+or one point, whichever is larger.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "features only": ("MLP", "GCN2MLP", "LinkDistMLP", "CoLinkDistMLP"),
     "message passing": ("GCN", "LinkDist", "CoLinkDist"),
 }
-"""The methods, by what prediction reads."""
+"""The methods by what prediction uses."""
 
 METHODS: tuple[str, ...] = tuple(method for group in GROUPS.values() for method in group)
 """The methods in the paper's order."""
@@ -30,7 +30,7 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "LinkDist": ("LinkDistMLP", "LinkDist"),
     "CoLinkDist": ("CoLinkDistMLP", "CoLinkDist"),
 }
-"""Which of the paper's methods come from one training."""
+"""The methods that come from the same training."""
 
 Verdict: TypeAlias = Literal["above", "within", "below"]
 
@@ -52,16 +52,16 @@ class Published(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """How far a mean may lie from the published one."""
+        """The largest difference from the published mean that is within tolerance."""
         return max(self.std, 1.0)
 
     def deviation(self, mean: float) -> float:
-        """Return ours less theirs, to the two decimals that the paper prints."""
-        # What is judged is what is printed: a reader can check every verdict by eye.
+        """Return the difference between our mean and the published one, rounded as printed."""
+        # Readers can check every verdict, because it depends on printed digits only.
         return round(mean - self.mean, 2) + 0.0  # + 0.0: no minus sign on a zero
 
     def verdict(self, mean: float) -> Verdict:
-        """Say whether a mean of ours is within the tolerance, above or below it."""
+        """Return whether our mean is within, above or below tolerance."""
         deviation = self.deviation(mean)
         if abs(deviation) <= self.tolerance:
             return "within"
@@ -69,17 +69,17 @@ class Published(NamedTuple):
 
 
 def published(dataset: str, setting: str, method: str) -> Published | None:
-    """Look up a cell of the paper's tables.
+    """Return a cell of the paper's tables.
 
     Parameters
     ----------
     dataset, setting, method : str
-        The cell's column, table and row.
+        Column, table and row of the cell.
 
     Returns
     -------
     Published or None
-        None where the paper has no such cell: `digits` is not in it.
+        None if the paper has no such cell; `digits`, for example, is not in the paper.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def published(dataset: str, setting: str, method: str) -> Published | None:
 
 
 def group_of(method: str) -> tuple[str, ...]:
-    """Return the methods of a method's group, itself among them.
+    """Return the methods of the group that a method belongs to.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def group_of(method: str) -> tuple[str, ...]:
 
 
 def is_published_best(dataset: str, setting: str, method: str) -> bool:
-    """Tell whether the paper prints a cell bold.
+    """Return whether a cell is bold in the paper.
 
     Examples
     --------

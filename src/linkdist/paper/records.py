@@ -1,9 +1,9 @@
-"""What was run: results.json and run.json, read and checked.
+"""Read and validate the results of a reproduction: results.json and run.json.
 
 `results.json` is a list of records. A record is one cell of the paper's tables: a data set, a
-setting, a method and the test accuracy of every run in percent. `run.json` may lie beside it and
-say how the records were made, and why a data set is not among them. A file that is not so is
-refused, with all that is wrong in it told at once.
+setting, a method and the test accuracy of each run in percent. `run.json` is optional; it describes
+how the records were made and why data sets are missing. The error for an invalid file lists all
+problems at once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ from linkdist.paper.published import METHODS, Published, Verdict, published
 
 @dataclass(frozen=True)
 class Record:
-    """One cell that was run: its scores in percent, and what it took.
+    """The result of one cell.
 
     Attributes
     ----------
+    dataset, setting, method : str
+        The cell.
+    scores : tuple of float
+        Test accuracy of each run in percent.
+    mean, std : float
+        Mean and standard deviation of the scores.
     seconds : float
-        How long the training took; the same in all records that come from it.
+        Training time. Records that come from the same training have the same time.
+    device, precision : str
+        Where and how precisely the training computed.
     sum_of_logits : tuple of float, optional
-        Scores of the same runs when message passing adds logits up, as the paper writes it.
+        Scores of the same runs if message passing sums logits, as in the paper's equation.
     """
 
     dataset: str
@@ -45,23 +53,23 @@ class Record:
 
     @property
     def published(self) -> Published | None:
-        """What the paper has for this cell."""
+        """The published result of this cell."""
         return published(self.dataset, self.setting, self.method)
 
     @property
     def deviation(self) -> float | None:
-        """Our mean less the paper's."""
+        """Our mean minus the published mean."""
         return self.published.deviation(self.mean) if self.published else None
 
     @property
     def verdict(self) -> Verdict | None:
-        """How our mean stands against the paper's."""
+        """Whether our mean is above, within or below tolerance."""
         return self.published.verdict(self.mean) if self.published else None
 
 
 @dataclass(frozen=True)
 class Run:
-    """How records were made, and why some were not: in words, by name."""
+    """How records were made, and why data sets are missing, as text by name."""
 
     made: Mapping[str, str] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -98,21 +106,21 @@ RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "sum_of_logits": (_are_percents, "a list of accuracies from 0 to 100, if it is there"),
 }
 OPTIONAL = ("precision", "sum_of_logits")
-RUN_AGAIN = "Run the experiments into this folder, again if need be."
+RUN_AGAIN = "Run the experiments into this folder again."
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read a run's records, or say all that is wrong with the file.
+    """Read the records of a reproduction.
 
     Parameters
     ----------
     path : Path
-        A `results.json`: a list of objects with the keys of `RULES`; other keys are left alone.
+        A `results.json`: a list of objects with the keys of `RULES`; other keys are ignored.
 
     Raises
     ------
     DataError
-        If the file is missing, is not such a list, or holds a cell twice.
+        If the file is missing or invalid, or contains a cell twice.
 
     Examples
     --------
@@ -135,19 +143,19 @@ def read_records(path: Path) -> list[Record]:
 
 
 def read_run(path: Path) -> Run:
-    """Read how a run was made; nothing is known of it where the file is missing.
+    """Read how a reproduction was made; the result is empty if the file is missing.
 
     Parameters
     ----------
     path : Path
-        A `run.json`: an object. Its key `not_run`, if there, gives reasons by data set. What else
-        is in it is there to be shown, and is put in words: `{"gpu": {"name": "H200"}}` under
-        `machine` becomes "gpu name H200".
+        A `run.json`: an object. Its optional key `not_run` has a reason for each missing data set.
+        All other values are converted to text: `{"gpu": {"name": "H200"}}` under `machine` becomes
+        "gpu name H200".
 
     Raises
     ------
     DataError
-        If it is not such an object.
+        If the file is invalid.
 
     Examples
     --------
@@ -158,17 +166,17 @@ def read_run(path: Path) -> Run:
         return Run()
     made = _read_json(path)
     if not isinstance(made, dict):
-        raise DataError(f"{path} must be an object; found {_short(made)}. Mend or remove it.")
+        raise DataError(f"{path} must be an object; found {_short(made)}. Correct or remove it.")
     not_run = made.pop("not_run", {})
     if not isinstance(not_run, dict) or not all(map(_is_text, not_run.values())):
         rule = "must give a reason for each data set"
-        raise DataError(f"not_run in {path} {rule}; found {_short(not_run)}. Mend or remove it.")
+        raise DataError(f"not_run in {path} {rule}; found {_short(not_run)}. Correct or remove it.")
     words = {key.replace("_", " "): " · ".join(_leaves(item)) for key, item in made.items()}
     return Run(words, not_run)
 
 
 def _leaves(value: object, path: str = "") -> Iterator[str]:
-    """Give what lies in a value, each leaf after the names on the way to it."""
+    """Yield the leaves of a nested value as text, each after the names that lead to it."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _leaves(item, f"{path}{key.replace('_', ' ')} ")
@@ -208,7 +216,7 @@ def _misfits(item: Mapping[str, Any], before: Sequence[object]) -> list[str]:
         misfits.append(f"sum_of_logits must be as long as scores; found {len(sums)} accuracies.")
     if _cell(item) in map(_cell, before):
         cell = " / ".join(_cell(item))
-        misfits.append(f"{cell} must stand once; it stands further up too.")
+        misfits.append(f"{cell} must occur once; an earlier record has it, too.")
     return misfits
 
 

@@ -1,10 +1,9 @@
-"""Every asked cell of the paper's tables, kill-proof.
+"""Reproduce the tables of the paper; an interrupted run can be continued.
 
-A training's records go to a file of their own under `DIR/cells/` the moment it ends, and
-`DIR/results.json` is put together from those files. Both are written aside and renamed, so the
-command can be killed at any moment; started again, it finds the cells that are done and goes on
-with the others. Done is a cell whose records can be read and are of the asked seeds and of this
-version of the program.
+The records of a training are written to their own file under `DIR/cells/` when it ends, and
+`DIR/results.json` collects all of them. Both are replaced atomically, so the command can be killed
+at any moment; the next run skips the cells that are done. A cell is done if its records are valid,
+have the requested seeds and were made by this version of the program.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +28,7 @@ import torch
 
 import linkdist
 from linkdist._files import replace_text, sweep
-from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load
+from linkdist.data.datasets import DATASETS, PAPER_DATASETS, load_dataset
 from linkdist.data.graph import Graph
 from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError, OptionError, check_names, check_seeds
@@ -43,22 +42,22 @@ from linkdist.training.loop import find_device
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for.
+    """The cells to reproduce.
 
     Attributes
     ----------
     out : Path
-        The folder that gets the results.
+        The folder for the results.
     datasets : sequence of str or None
-        None is all of the paper's sets whose files can be had.
+        Names of data sets; None means all of the paper's data sets that are available.
     settings, methods : sequence of str
-        By the paper's names.
+        Names of settings and methods, as in the paper.
     runs, seed : int
-        Runs a cell, and the first one's seed.
-    device : str
-        'auto', 'cpu' or 'cuda'.
+        Number of runs for each cell, and the random seed of the first run.
+    device : {'auto', 'cpu', 'cuda'}
+        The device to train on.
     data : Path or None
-        Where the raw files are.
+        The folder with the raw files.
     """
 
     out: Path
@@ -72,11 +71,11 @@ class Plan:
 
     @property
     def seeds(self) -> list[int]:
-        """A seed a run."""
+        """The random seed of each run."""
         return list(range(self.seed, self.seed + self.runs))
 
     def check(self) -> None:
-        """Refuse what cannot be done, before anything is."""
+        """Raise an OptionError if the plan is invalid."""
         for option in ("datasets", "settings", "methods"):
             names = getattr(self, option)
             if names is not None and not names:
@@ -89,19 +88,19 @@ class Plan:
 
 
 def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
-    """Train every asked cell that is not done yet.
+    """Train all cells of a plan that are not done yet.
 
     Parameters
     ----------
     plan : Plan
-        What is asked for.
+        The cells to reproduce.
     callback : Callback, optional
         Receives progress and messages.
 
     Returns
     -------
     list of dict
-        All records in `plan.out`, those of earlier calls too.
+        All records in `plan.out`, including those of earlier calls.
     """
     callback = callback or Callback()
     plan.check()
@@ -109,9 +108,11 @@ def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
     graphs, not_run = _load_all(plan, callback)
     _make_folder(plan.out)
     cells = _cells(plan, graphs)
-    todo = [cell for cell in cells if not cell.is_done()]
-    there = {*graphs, *(record["dataset"] for record in _read_all(plan.out, todo))}
-    about = _about(plan, _left_out(plan.out, not_run, there))
+    stored, errors = _read_cells(plan.out)
+    todo = [cell for cell in cells if not cell.is_done(stored.get(cell.path, []))]
+    _check_cells(errors, todo)
+    datasets = {*graphs, *(record["dataset"] for part in stored.values() for record in part)}
+    about = _about(plan, _missing(plan.out, not_run, datasets))
     callback.start(len(cells), len(cells) - len(todo))
     device = find_device(plan.device)
     for name, of_graph in itertools.groupby(todo, key=lambda cell: cell.dataset):
@@ -119,17 +120,18 @@ def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
         for cell in of_graph:
             callback.stage(cell.name)
             new = cell.train(graphs[name], inputs, callback.progress)
-            # Before the records: a kill between the two must not leave these undescribed.
+            # First the description: if the process is killed, no record may be without one.
             _write_run(plan.out, about, started)
-            cell.keep(new)
-            _write_results(plan.out, todo)
+            stored[cell.path] = cell.merge(stored.get(cell.path, []), new)
+            _write_json(cell.path, stored[cell.path])
+            _write_results(plan.out, stored)
             callback.finished(new)
-    return _write_results(plan.out, todo)
+    return _write_results(plan.out, stored)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training of a plan, and the file that holds its records."""
+    """One training of a plan, and the file with its records."""
 
     plan: Plan
     dataset: str
@@ -138,43 +140,39 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Such as 'cora transductive CoLinkDist'."""
+        """The name of the cell, such as 'cora transductive CoLinkDist'."""
         return f"{self.dataset} {self.setting} {self.training}"
 
     @property
     def path(self) -> Path:
-        """Where the records are kept."""
+        """The path of the file with the records."""
         return self.plan.out / "cells" / f"{self.name.replace(' ', '.')}.json"
 
     @property
     def methods(self) -> list[str]:
-        """The asked methods that come from this training."""
+        """The methods of the plan that come from this training."""
         return [method for method in TRAININGS[self.training] if method in self.plan.methods]
 
-    def is_done(self) -> bool:
-        """Whether the records of all asked methods and runs are there."""
-        ours = [r for r in self._kept() if r.get("version") == linkdist.__version__]
-        return set(self.methods) <= {record["method"] for record in ours}
+    def is_done(self, stored: Sequence[Entry]) -> bool:
+        """Return whether the stored records include all requested methods and seeds."""
+        version = linkdist.__version__
+        done = {r["method"] for r in self._same_seeds(stored) if r.get("version") == version}
+        return done.issuperset(self.methods)
 
     def train(self, graph: Graph, inputs: Inputs, progress: Progress) -> list[Entry]:
-        """Train, and give the records of the asked methods."""
+        """Train, and return the records of the requested methods."""
         plan = self.plan
         task = make_task(graph, self.setting, plan.seeds, inputs, plan.data, progress)
         version = {"version": linkdist.__version__}
         return [r | version for r in run_task(self.training, self.methods, task)]
 
-    def keep(self, records: list[Entry]) -> None:
-        """Write the records, beside those of the training's other method."""
-        others = [r for r in self._kept() if r["method"] not in self.methods]
-        _write_json(self.path, others + records)
+    def merge(self, stored: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
+        """Return new records and the stored ones of the training's other methods."""
+        others = [r for r in self._same_seeds(stored) if r["method"] not in self.methods]
+        return [*others, *new]
 
-    def _kept(self) -> list[Entry]:
-        """The records of the asked seeds; a broken file has none, and is written anew."""
-        try:
-            records = _read_cell(self.path)
-        except DataError:
-            return []
-        return [r for r in records if r.get("seeds") == self.plan.seeds]
+    def _same_seeds(self, stored: Sequence[Entry]) -> list[Entry]:
+        return [r for r in stored if r.get("seeds") == self.plan.seeds]
 
 
 def _cells(plan: Plan, graphs: Collection[str]) -> list[Cell]:
@@ -188,19 +186,19 @@ def _cells(plan: Plan, graphs: Collection[str]) -> list[Cell]:
 
 
 def _load_all(plan: Plan, callback: Callback) -> tuple[dict[str, Graph], dict[str, str]]:
-    """The graphs; where none was named, those that cannot be had are left out with a reason."""
+    """Load the graphs; unavailable ones are skipped with a reason unless they were named."""
     if plan.datasets is not None:
-        return {name: load(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
+        return {name: load_dataset(name, plan.data) for name in dict.fromkeys(plan.datasets)}, {}
     graphs, not_run = {}, {}
     for name in PAPER_DATASETS:
         try:
-            graphs[name] = load(name, plan.data)
+            graphs[name] = load_dataset(name, plan.data)
         except DataError as error:
             callback.skipped(name, str(error))
             not_run[name] = "file not available"
     if not graphs:
-        advice = "Name the folder that holds their raw files with --data."
-        raise DataError(f"none of the paper's data sets can be had. {advice}")
+        advice = "Name the folder with their raw files with --data."
+        raise DataError(f"none of the paper's data sets is available. {advice}")
     return graphs, not_run
 
 
@@ -212,34 +210,41 @@ def _make_folder(out: Path) -> None:
         sweep(cells)
     except OSError as error:
         raise OptionError(
-            f"--out must be a folder that can be written; {out} cannot ({error.strerror})."
+            f"--out must be a writable folder; {out} is not ({error.strerror})."
         ) from error
 
 
+def _read_cells(out: Path) -> tuple[dict[Path, list[Entry]], dict[Path, DataError]]:
+    """Return the records of all cell files, and the errors of invalid files, by path."""
+    stored, errors = {}, {}
+    for path in (out / "cells").glob("*.json"):
+        try:
+            stored[path] = _read_cell(path)
+        except DataError as error:
+            errors[path] = error
+    return stored, errors
+
+
 def _read_cell(path: Path) -> list[Entry]:
-    """A cell's records as they were written; a DataError says all that is wrong with them."""
-    read_records(path)
+    """Return the records of a file as they were written."""
+    read_records(path)  # raises an error that lists all problems
     records: list[Entry] = json.loads(path.read_text("utf-8"))
     return records
 
 
-def _read_all(out: Path, todo: Collection[Cell]) -> list[Entry]:
-    """What all files hold, in the paper's order; only one yet to be written may be broken."""
-    records: list[Entry] = []
-    for path in (out / "cells").glob("*.json"):
-        try:
-            records += _read_cell(path)
-        except DataError as error:
-            if path not in {cell.path for cell in todo}:
-                raise DataError(f"{error} Ask for that cell too, or remove the file.") from error
+def _check_cells(errors: Mapping[Path, DataError], todo: Collection[Cell]) -> None:
+    """Raise an error for an invalid file that will not be replaced."""
+    for path in errors.keys() - {cell.path for cell in todo}:
+        advice = "Include that cell in the run, or remove the file."
+        raise DataError(f"{errors[path]} {advice}") from errors[path]
+
+
+def _write_results(out: Path, stored: Mapping[Path, list[Entry]]) -> list[Entry]:
+    """Write all records in the paper's order."""
     order = {name: i for i, name in enumerate((*DATASETS, *SETTINGS, *METHODS))}
     keys = ("setting", "dataset", "method")
+    records = [record for path in sorted(stored) for record in stored[path]]
     records.sort(key=lambda r: [order.get(r[key], len(order)) for key in keys])
-    return records
-
-
-def _write_results(out: Path, todo: Collection[Cell]) -> list[Entry]:
-    records = _read_all(out, todo)
     _write_json(out / "results.json", records)
     return records
 
@@ -253,8 +258,8 @@ def _write_json(path: Path, value: object) -> None:
     replace_text(path, json.dumps(value, indent=1) + "\n")
 
 
-def _left_out(out: Path, not_run: dict[str, str], there: Collection[str]) -> dict[str, str]:
-    """Why data sets are missing, by this call and earlier ones; not of those that are there."""
+def _missing(out: Path, not_run: dict[str, str], there: Collection[str]) -> dict[str, str]:
+    """Return why data sets have no results, according to this and earlier calls."""
     reasons = {**read_run(out / "run.json").not_run, **not_run}
     return {name: reason for name, reason in reasons.items() if name not in there}
 
@@ -282,18 +287,18 @@ def _about(plan: Plan, not_run: dict[str, str]) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit this code is at; LINKDIST_COMMIT names it where there is no git to ask."""
+    """Return the commit of this code; without git, LINKDIST_COMMIT names it."""
     named = os.environ.get("LINKDIST_COMMIT")
     if named:
         return named
     source = Path(__file__)
     git = ["git", "-C", str(source.parent)]
-    # A repository may lie around an installed package too; its commit says nothing of this code.
+    # An installed package may be inside an unrelated repository.
     is_ours = [*git, "ls-files", "--error-unmatch", source.name]
     try:
         subprocess.run(is_ours, capture_output=True, check=True)
-        asked = [*git, "describe", "--always", "--dirty"]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=True)
+        describe = [*git, "describe", "--always", "--dirty"]
+        answer = subprocess.run(describe, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return answer.stdout.strip()

@@ -1,10 +1,10 @@
-"""Records laid out as the paper does, and how they stand against it.
+"""Results in the layout of the paper's tables, and a comparison with the published numbers.
 
-    records  ->  a Table a setting  ->  a Grid of cells  ->  Markdown here, HTML in `html`
+    records  ->  one Table per setting  ->  a Grid of cells  ->  Markdown here, HTML in `report`
 
-Both twins are drawn from the same tables, so they cannot disagree. The best of a group is bold,
-as in the paper; what is compared is what is printed, two decimals. A second grid sets the two
-forms of message passing under each other, the better one bold.
+Markdown and HTML use the same tables, so they cannot differ. The best method of a group is bold, as
+in the paper; numbers are compared as printed, with two decimals. A second grid compares the two
+forms of message passing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import fmean, stdev
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from linkdist.data.datasets import PAPER_DATASETS
 from linkdist.data.splits import SETTINGS
@@ -38,10 +38,12 @@ TWO_FORMS = (
     "–: not scored in both."
 )
 FAR = 2.0
-"""The summary counts the LinkDist cells that are further below the paper than this."""
+"""The summary counts the LinkDist results that are more points below the paper than this."""
 
-Grid: TypeAlias = dict[str, dict[str, list[str]]]
-"""Groups of rows by name; a row is a name and a cell a data set."""
+T = TypeVar("T")
+
+Grid: TypeAlias = dict[str, dict[str, list[T]]]
+"""Groups of rows by name; a row has a name and a cell for each data set."""
 
 
 class Score(NamedTuple):
@@ -54,7 +56,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """One setting's cells, with the columns and rows to show them in."""
+    """The results of one setting, with the columns and rows of their table."""
 
     setting: str
     datasets: tuple[str, ...]
@@ -62,18 +64,18 @@ class Table:
     cells: Mapping[tuple[str, str], Record]
 
     def column(self, dataset: str) -> list[Record]:
-        """Return a data set's records from the top down."""
+        """Return the records of a data set from top to bottom."""
         cells = (self.cells.get((dataset, method)) for method in self.methods)
         return [record for record in cells if record]
 
     def score(self, record: Record) -> Score:
-        """Return a cell's score; it is best if no method of the group has a higher mean."""
+        """Return the score of a record; it is best if no method of its group has a higher mean."""
         group = group_of(record.method)
         rivals = [r.mean for r in self.column(record.dataset) if r.method in group]
         return Score(record.mean, record.std, round(record.mean, 2) == round(max(rivals), 2))
 
     def notes(self, run: Run) -> list[str]:
-        """Say what was not run, and why."""
+        """Return the reasons for missing results."""
         why = {"cora-full": "file not available", **run.not_run}
         empty = [dataset for dataset in self.datasets if not self.column(dataset)]
         notes = [f"{d}: not run: {why[d]}" if d in why else f"{d}: not run" for d in empty]
@@ -81,15 +83,15 @@ class Table:
             notes.append("–: not run")
         return [f"{note.rstrip('.')}." for note in notes]
 
-    def by_group(self, draw: Callable[[Table, str, str], str]) -> Grid:
-        """Draw the methods under their groups, each cell from its table, data set and method."""
+    def by_group(self, draw: Callable[[Table, str, str], T]) -> Grid[T]:
+        """Return the cells of all methods by group; `draw` takes table, data set and method."""
         rows = {m: [draw(self, dataset, m) for dataset in self.datasets] for m in self.methods}
         grid = {name: {m: rows[m] for m in group if m in rows} for name, group in GROUPS.items()}
         return {name: group for name, group in grid.items() if group}
 
-    def by_form(self, draw: Callable[[Score | None], str]) -> Grid:
-        """Draw the two forms of message passing under their methods."""
-        grid: Grid = {}
+    def by_form(self, draw: Callable[[Score | None], T]) -> Grid[T]:
+        """Return the cells of the two forms of message passing by method."""
+        grid: Grid[T] = {}
         for method in self.methods:
             cells = [form_scores(self.cells.get((dataset, method))) for dataset in self.datasets]
             grid[method] = {form: [draw(cell[form]) for cell in cells] for form in FORMS}
@@ -97,10 +99,15 @@ class Table:
 
 
 def tables(records: Sequence[Record]) -> list[Table]:
-    """Lay records out, a table a setting, in the paper's order.
+    """Return one table for each setting, in the paper's order.
 
-    Once half of the paper's data sets are there, the page is about the paper and shows the columns
-    of all, so that what is missing can be seen. Data sets that the paper lacks come last.
+    If at least half of the paper's data sets have results, the tables have columns for all of them,
+    which makes missing results visible. Data sets that are not in the paper come last.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        The results.
 
     Examples
     --------
@@ -123,12 +130,12 @@ def tables(records: Sequence[Record]) -> list[Table]:
 
 
 def form_tables(records: Sequence[Record]) -> list[Table]:
-    """Lay out the records that were scored in both forms of message passing."""
+    """Return the tables of the records that were evaluated with both forms of message passing."""
     return tables([record for record in records if record.sum_of_logits])
 
 
 def form_scores(record: Record | None) -> dict[str, Score | None]:
-    """Return a record's score in each form; the better one is best."""
+    """Return the score of a record for each form of message passing; the better one is best."""
     if not record or not (sums := record.sum_of_logits):
         return dict.fromkeys(FORMS)
     both = (record.mean, record.std), (fmean(sums), stdev(sums) if len(sums) > 1 else 0.0)
@@ -138,7 +145,7 @@ def form_scores(record: Record | None) -> dict[str, Score | None]:
 
 
 class Summary(NamedTuple):
-    """How records stand against the paper, in numbers of cells, and what it took."""
+    """Number of results above, within and below tolerance, and the training time."""
 
     cells: int
     compared: int
@@ -151,12 +158,12 @@ class Summary(NamedTuple):
 
     @property
     def met(self) -> int:
-        """How many cells are within tolerance or above."""
+        """Number of results that are within tolerance or above."""
         return self.compared - self.verdicts["below"]
 
 
 def summarise(records: Sequence[Record]) -> Summary:
-    """Count the cells above, within and below tolerance, and find the largest shortfall.
+    """Count the results above, within and below tolerance, and find the largest shortfall.
 
     Examples
     --------
@@ -169,7 +176,7 @@ def summarise(records: Sequence[Record]) -> Summary:
     linkdist = [off for record, off in offs.items() if "LinkDist" in record.method]
     worst = min(offs, key=offs.__getitem__, default=None)
     training = {method: name for name, methods in TRAININGS.items() for method in methods}
-    # Each cell that a training fills says how long the training took.
+    # Methods that come from the same training have the same time.
     times = {(r.dataset, r.setting, training[r.method], r.seconds) for r in records}
     return Summary(
         cells=len(records),
@@ -184,14 +191,14 @@ def summarise(records: Sequence[Record]) -> Summary:
 
 
 def render_markdown(records: Sequence[Record], run: Run) -> str:
-    """Write the tables for a README.
+    """Return the tables as Markdown.
 
     Parameters
     ----------
     records : sequence of Record
-        The cells that were run.
+        The results.
     run : Run
-        Says why others were not.
+        The reasons for missing results.
 
     Examples
     --------
@@ -210,7 +217,7 @@ def render_markdown(records: Sequence[Record], run: Run) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _grid(corner: str, table: Table, grid: Grid) -> str:
+def _grid(corner: str, table: Table, grid: Grid[str]) -> str:
     width = len(table.datasets)
     lines = [_row([corner, *map(_plain, table.datasets)]), _row(["---", *["---:"] * width])]
     for group, rows in grid.items():

@@ -1,122 +1,329 @@
-"""What our web pages share: one document that stands alone, its style, tiles, boxes that scroll.
-
-Nothing is fetched: style and drawings lie inside the page, and no script is needed. A page follows
-the reader's choice of light or dark, and can be printed.
-"""
+"""The report of a trained model as one self-contained web page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from linkdist.data.graph import IntArray
+from linkdist.report._jinja import duration, render
+from linkdist.report.charts import (
+    DARK,
+    DRAWN,
+    LIGHT,
+    SHOWN,
+    class_mark,
+    draw_map,
+    heat_map,
+    interval_text,
+    reliability_diagram,
+    score_chart,
+    score_groups,
+)
+from linkdist.report.curve import MODES, accuracy_curve, evaluation_unit
+from linkdist.report.hidden_map import HiddenMap
+from linkdist.report.metrics import ClassScores, Metrics, ValidationMetrics, row_shares
+from linkdist.report.svg import percent, plain, short
+from linkdist.training.panel.estimates import Estimates, Score, interval
+
+METHODS = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}
+
+FEW_NODES, FEW_LINKS = 50, 100
+"""Below these numbers the page says that a share is unreliable."""
+
+FEW_EVALUATIONS = 3
+"""SelfLinkDist has no learning curve with fewer evaluations than this."""
 
 
-def document(title: str, style: str, main: str, foot: str) -> str:
-    r"""A whole page.
+def render_report(name: str, metrics: Metrics, about: Mapping[str, Any]) -> str:
+    """Render the report of a model.
 
     Parameters
     ----------
-    title : str
-        Plain text.
-    style : str
-        CSS beside that of all pages.
-    main, foot : str
-        HTML.
+    name : str
+        The name of the model.
+    metrics : Metrics
+        The result of `linkdist.report.metrics.compute_metrics`.
+    about : mapping
+        Facts about the training. The keys 'label', 'method', 'epochs', 'seconds' and 'date' are
+        shown if they are present.
+
+    Returns
+    -------
+    str
+        An HTML document without external resources.
 
     Examples
     --------
-    >>> document("A & B", "", "<h1>A</h1>", "")[-55:]
-    '<main><h1>A</h1></main><footer></footer></body></html>\n'
+    >>> from linkdist.report.metrics import homophily, least_certain
+    >>> p, labels, links = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), np.array([[0, 1]])
+    >>> joined, uncertain = homophily(links, labels, C=2), least_certain(p, labels, ["x", "y"])
+    >>> metrics = Metrics(
+    ...     ("a", "b"), 2, np.array([1, 1]), 1, None, joined, joined, None, uncertain
+    ... )
+    >>> render_report("papers", metrics, {})[:15]
+    '<!doctype html>'
     """
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{CSS}{style}</style>"
-        f"</head><body><main>{main}</main><footer>{foot}</footer></body></html>\n"
+    metrics = _printable(metrics)
+    shown = shown_classes(metrics.labelled)
+    validation, estimates, seconds = metrics.validation, metrics.estimates, about.get("seconds")
+    method = about.get("method", "")
+    data: dict[str, Any] = {
+        "name": plain(name),
+        "label": plain(about.get("label") or ""),
+        "method": plain(METHODS.get(method, method)),
+        "epochs": about.get("epochs"),
+        "date": plain(about.get("date") or ""),
+        "seconds": None if seconds is None else duration(seconds),
+        "metrics": metrics,
+        "modes": MODES,
+        "validation": validation,
+        "estimates": estimates,
+        "accuracies": _accuracies(metrics),
+        "links": _links(metrics, shown),
+        "map": _map(metrics.map, metrics.classes, shown) if metrics.map else None,
+        "few_links": FEW_LINKS,
+        "light": LIGHT,
+        "dark": DARK,
+    }
+    if estimates:
+        data |= {
+            "score_chart": score_chart(estimates),
+            "score_groups": score_groups(estimates),
+            "interval_text": interval_text,
+            "drawn": DRAWN,
+            "estimate_nodes": estimates.judges,
+            "teachers": sorted(estimates.teachers.items(), key=lambda item: -item[1]),
+        }
+    if validation:
+        data |= _validation(metrics, validation, shown, about.get("epochs"))
+    return render("report.html", **data)
+
+
+def _printable(metrics: Metrics) -> Metrics:
+    """Return the same metrics with names on one line and without unprintable characters."""
+    found = metrics.map
+    return replace(
+        metrics,
+        classes=tuple(map(plain, metrics.classes)),
+        map=found._replace(ids=[plain(id) for id in found.ids]) if found else None,
+        uncertain=[node._replace(id=plain(node.id)) for node in metrics.uncertain],
+        estimates=_printable_estimates(metrics.estimates) if metrics.estimates else None,
     )
 
 
-def tiles(items: Iterable[tuple[str, str, str]]) -> str:
-    """Numbers to see first: a name, a value and some words each, as HTML.
+def _printable_estimates(estimates: Estimates) -> Estimates:
+    def named(scores: Sequence[Score]) -> list[Score]:
+        return [replace(score, name=plain(score.name)) for score in scores]
 
-    Examples
-    --------
-    >>> tiles([("Accuracy", "91 %", "of 20 nodes")])[:41]
-    '<dl class="tiles"><div><dt>Accuracy</dt><'
-    """
-    inner = "".join(
-        f"<div><dt>{name}</dt><dd><b>{value}</b> <span>{words}</span></dd></div>"
-        for name, value, words in items
+    return replace(
+        estimates,
+        new_rows=named(estimates.new_rows),
+        known_rows=named(estimates.known_rows),
+        baselines=named(estimates.baselines),
+        verdict=list(map(plain, estimates.verdict)),
+        warnings=list(map(plain, estimates.warnings)),
+        teachers={plain(name): share for name, share in estimates.teachers.items()},
     )
-    return f'<dl class="tiles">{inner}</dl>'
 
 
-def scrolling(name: str, inner: str) -> str:
-    """A box in which what is too wide for the page scrolls, reached by keyboard too.
+def _accuracies(metrics: Metrics) -> list[dict[str, Any]]:
+    """Return the accuracies at the top of the page, with their intervals."""
+    if metrics.estimates:
+        rows = metrics.estimates.rows
+        return [
+            {
+                "mode": "links" if score.links else "features",
+                "value": score.accuracy,
+                "note": f"for {rows}; 90\xa0% interval {interval_text(score)}",
+            }
+            for score in metrics.estimates.new_rows
+        ]
+    accuracies: list[dict[str, Any]] = []
+    if metrics.validation is None:
+        return accuracies
+    for mode, found in metrics.validation.modes.items():
+        low, high = interval(found.accuracy, metrics.validation.nodes, z=1.96)
+        note = f"95\xa0% interval {100 * low:.0f} to {percent(high, 0)}"
+        accuracies.append({"mode": mode, "value": found.accuracy, "note": note})
+    return accuracies
+
+
+def _validation(
+    metrics: Metrics, validation: ValidationMetrics, shown: Sequence[int], epochs: int | None
+) -> dict[str, Any]:
+    modes = validation.modes
+    scores = modes["features"].scores
+    present = np.flatnonzero(scores.support)
+    order = present[np.argsort(scores.f1[present], kind="stable")].tolist()
+    worst, best = (
+        {"name": metrics.classes[c], "f1": float(scores.f1[c])} for c in (order[0], order[-1])
+    )
+    # SelfLinkDist evaluates once per cycle, and the chart of estimates has its accuracy already.
+    flat = metrics.estimates and len(validation.curves["features"]) < FEW_EVALUATIONS
+    folds = metrics.estimates is not None and metrics.estimates.by == "folds"
+    return {
+        "curve": None if flat else _curve(validation, epochs),
+        "few_nodes": validation.nodes < FEW_NODES,
+        "predictions": int(scores.support.sum()),
+        # In folds each label is predicted once, whatever the number of replicas.
+        "repeated": metrics.replicas > 1 and not folds,
+        "best": best,
+        "worst": worst,
+        "class_rows": [
+            {
+                "name": name,
+                "support": int(scores.support[c]),
+                "modes": [_class_scores(found.scores, c) for found in modes.values()],
+            }
+            for c, name in enumerate(metrics.classes)
+        ],
+        "confusion": _confusion(metrics.classes, validation, shown),
+        "calibration": {
+            mode: {
+                "confidence": np.average(
+                    found.reliability.confidence, weights=found.reliability.counts
+                ),
+                "accuracy": found.accuracy,
+                "error": found.reliability.error,
+            }
+            for mode, found in modes.items()
+        },
+        "reliability_charts": {
+            mode: reliability_diagram(found.reliability, mode) for mode, found in modes.items()
+        },
+    }
+
+
+def _curve(validation: ValidationMetrics, epochs: int | None) -> dict[str, Any]:
+    evaluations = len(validation.curves["features"])
+    unit = evaluation_unit(epochs, evaluations)
+    first, last = int(validation.best.min()) + 1, int(validation.best.max()) + 1
+    return {
+        "unit": unit,
+        "evaluations": f"{evaluations:,}",
+        "selected": f"{unit} {first:,}" if first == last else f"{unit}s {first:,} to {last:,}",
+        "chart": accuracy_curve(validation, unit),
+    }
+
+
+def _class_scores(scores: ClassScores, c: int) -> tuple[float | None, ...]:
+    """Return precision, recall and F1 of a class; None where the denominator is 0."""
+    support, predicted = scores.support[c], scores.predicted[c]
+    values = (scores.precision[c], predicted), (scores.recall[c], support)
+    f1 = (scores.f1[c], support + predicted)
+    return tuple(float(value) if n else None for value, n in (*values, f1))
+
+
+def _confusion(
+    classes: Sequence[str], validation: ValidationMetrics, shown: Sequence[int]
+) -> dict[str, Any]:
+    names, charts = _names(classes, shown), {}
+    for mode, found in validation.modes.items():
+        counts = combine_classes(found.confusion, shown)
+        labels = [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()]
+        charts[mode] = heat_map(
+            names,
+            row_shares(counts),
+            labels,
+            ("true", "predicted"),
+            f"confusion-{mode}",
+            f"Confusion matrix, {MODES[mode]}",
+            _errors(found.confusion, classes),
+            two_tones=True,
+        )
+    return {
+        "charts": charts,
+        "errors": _errors(validation.modes["features"].confusion, classes),
+        "layout": "pair" if len(names) <= 12 else "stack",
+    }
+
+
+def _errors(confusion: IntArray, classes: Sequence[str]) -> str:
+    """Describe the most frequent errors."""
+    wrong = confusion - np.diag(confusion.diagonal())
+    if not wrong.any():
+        return "all predictions are correct."
+    order = np.argsort(-wrong, axis=None, kind="stable")[:3].tolist()
+    pairs = [divmod(at, len(classes)) for at in order if wrong.flat[at]]
+    named = ", ".join(
+        f"{short(classes[i], 40)} predicted as {short(classes[j], 40)} ({wrong[i, j]:,})"
+        for i, j in pairs
+    )
+    often = ", most often " if np.count_nonzero(wrong) > len(pairs) else ": "
+    return f"{wrong.sum():,} of {confusion.sum():,} predictions are wrong{often}{named}."
+
+
+def _map(found: HiddenMap, classes: Sequence[str], shown: Sequence[int]) -> dict[str, Any]:
+    legend = [(class_mark(i, 8, 8, known=True), short(classes[c], 40)) for i, c in enumerate(shown)]
+    if others := len(classes) - len(shown):
+        legend.append((class_mark(None, 8, 8, known=True), f"{others} other classes"))
+    hollow = class_mark(0, 8, 8, known=False)
+    legend.append((hollow, "hollow: predicted class, the label is unknown"))
+    chart = draw_map(found, classes, shown)
+    return {"method": found.method, "ids": found.ids, "chart": chart, "legend": legend}
+
+
+def _links(metrics: Metrics, shown: Sequence[int]) -> dict[str, Any]:
+    """Return homophily of the known classes or, if no link joins two of them, of predictions."""
+    known = metrics.known_links.links > 0
+    found = metrics.known_links if known else metrics.predicted_links
+    whose = "known" if known else "predicted"
+    shares = row_shares(combine_classes(found.counts, shown))
+    labels = [[f"{100 * share:.0f}" if share >= 0.005 else "" for share in row] for row in shares]
+    accuracy = {}
+    if metrics.validation:
+        accuracy = {mode: m.accuracy for mode, m in metrics.validation.modes.items()}
+    return {
+        "found": found,
+        "whose": whose,
+        "lift": (found.share - found.chance) / max(1 - found.chance, 1e-9),
+        "gain": 100 * (accuracy["links"] - accuracy["features"]) if accuracy else 0.0,
+        "chart": heat_map(
+            _names(metrics.classes, shown),
+            shares,
+            labels,
+            ("node", "neighbours"),
+            "homophily",
+            f"Classes that links join, {whose} classes",
+            f"{percent(found.share)} of {found.links:,} links join equal classes.",
+            two_tones=False,
+        ),
+    }
+
+
+# More classes than a chart can distinguish --------------------------------------------------------
+
+
+def shown_classes(labelled: IntArray) -> list[int]:
+    """Return the classes that are shown separately: those with the most labels.
 
     Examples
     --------
-    >>> scrolling("Table: scores", "")
-    '<div class="scroll" role="region" tabindex="0" aria-label="Table: scores"></div>'
+    >>> shown_classes(np.array([3, 0, 5]))
+    [0, 1, 2]
     """
-    label = escape(name, quote=True)
-    return f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">{inner}</div>'
+    return sorted(np.argsort(-labelled, kind="stable")[:SHOWN].tolist())
 
 
-CSS = """
-:root { color-scheme: light dark; --page: #fcfbf8; --card: #ffffff; --ink: #20242a;
-  --muted: #626871; --line: #e3e0d8; --above: #1f6f94; --below: #b4530a }
-@media (prefers-color-scheme: dark) { :root { --page: #16181b; --card: #1d2024; --ink: #e7e5e0;
-  --muted: #a0a4ab; --line: #33373d; --above: #6bb8e0; --below: #f09a56 } }
-* { box-sizing: border-box }
-body { margin: 0; background: var(--page); color: var(--ink); line-height: 1.55;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif }
-main, footer { max-width: 82rem; margin: 0 auto; padding: 0 clamp(1rem, 4vw, 3rem) }
-header { padding-top: clamp(2rem, 6vw, 4.5rem) }
-h1, h2 { font-family: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif;
-  font-weight: 600; line-height: 1.15; text-wrap: balance }
-h1 { font-size: clamp(2rem, 5vw, 3rem); margin: .2rem 0 .6rem; letter-spacing: -.01em }
-h2 { font-size: clamp(1.4rem, 3vw, 1.8rem); margin: 0 0 .5rem }
-h3 { font-size: 1rem; margin: 2rem 0 0 }
-p { max-width: 46rem; margin: 0 0 .6rem; text-wrap: pretty }
-section { margin-top: 4rem }
-.over { margin: 0; color: var(--muted); font-size: .85rem; letter-spacing: .08em;
-  text-transform: uppercase }
-dl, dd { margin: 0 }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: 1px;
-  margin-top: 2rem; border: 1px solid var(--line); border-radius: 10px; overflow: hidden;
-  background: var(--card) }
-.tiles div { padding: 1rem 1.2rem 1.1rem; box-shadow: 0 0 0 1px var(--line) }
-dt { color: var(--muted); font-size: .85rem }
-.tiles b { display: block; font-size: 1.75rem; font-weight: 600; line-height: 1.3;
-  font-variant-numeric: tabular-nums }
-.tiles span { color: var(--muted); font-size: .85rem; line-height: 1.4; display: block }
-.scroll { overflow-x: auto; margin-top: 1.2rem; border: 1px solid var(--line);
-  border-radius: 10px; background: var(--card) }
-.scroll:focus-visible { outline: 2px solid var(--above); outline-offset: 2px }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-caption { text-align: left; padding: .8rem 1rem; color: var(--muted); font-size: .85rem }
-caption span { display: inline-block; position: sticky; left: 1rem;
-  max-width: min(52rem, 100vw - 5rem) }
-th, td { padding: .5rem .7rem; text-align: right; white-space: nowrap; vertical-align: top }
-thead th { border-block: 1px solid var(--line); font-size: .85rem; font-weight: 600;
-  vertical-align: bottom; white-space: normal }
-th:first-child { text-align: left; position: sticky; left: 0; background: var(--card);
-  padding-left: 1rem; font-weight: 500 }
-tbody tr + tr { border-top: 1px solid var(--line) }
-svg { display: block; width: 100%; height: auto; font-family: inherit }
-svg text { fill: var(--muted); font-size: 10.5px }
-svg .name { fill: var(--ink); font-size: 11px; text-anchor: end }
-svg .tick { text-anchor: middle; font-variant-numeric: tabular-nums }
-svg .grid { stroke: var(--line); stroke-width: 1 }
-.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; padding: 0; margin: .5rem 0 0;
-  list-style: none; color: var(--muted); font-size: .85rem }
-.legend li { display: flex; align-items: center; gap: .45rem }
-footer { margin-top: 4rem; padding-block: 2rem 3rem; color: var(--muted); font-size: .85rem }
-@media (max-width: 40rem) { th, td { padding-inline: .55rem } }
-@media print { :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000;
-  --muted: #444; --line: #ccc; --above: #1f6f94; --below: #b4530a }
-  body { print-color-adjust: exact } main, footer { padding-inline: 0; max-width: none }
-  .scroll { overflow: visible } th:first-child { position: static }
-  footer { margin-top: 1rem; padding: 0 } table, .legend { break-inside: avoid }
-  h2, h3, .legend { break-after: avoid } }
-"""
+def _names(classes: Sequence[str], shown: Sequence[int]) -> list[str]:
+    return [classes[c] for c in shown] + ["other"] * (len(shown) < len(classes))
+
+
+def combine_classes(counts: IntArray, shown: Sequence[int]) -> IntArray:
+    """Sum the classes of a matrix (C, C) that are not shown in a last row and column.
+
+    Examples
+    --------
+    >>> combine_classes(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]), [0]).tolist()
+    [[1, 5], [11, 28]]
+    """
+    place = np.full(len(counts), len(shown))
+    place[list(shown)] = np.arange(len(shown))
+    K = len(shown) + (len(shown) < len(counts))
+    combined = np.zeros((K, K), dtype=counts.dtype)
+    np.add.at(combined, (place[:, None], place[None, :]), counts)
+    return combined

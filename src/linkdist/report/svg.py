@@ -1,53 +1,91 @@
-"""What hand-made SVG drawings share: an element that tells what it shows, lines, round steps."""
+"""Building blocks for inline SVG charts: escaped elements, numbers as text, and one axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
 
-def drawing(width: float, height: float, uid: str, title: str, told: str, marks: str) -> str:
-    """An SVG element to be set into a page, with a title and a description for those who hear it.
+
+def tag(name: str, *children: str, **attributes: object) -> Markup:
+    """Return an SVG element. Children and attribute values are escaped unless they are `Markup`.
 
     Parameters
     ----------
-    width, height : float
-        In its own units; the page's style finds the width as --w and may stretch it.
-    uid : str
-        A name that no other drawing of the page has.
-    title, told : str
-        What it shows, as plain text.
-    marks : str
-        What is drawn, as SVG.
+    name : str
+        The element's name.
+    *children : str
+        Text or elements. An element without children is self-closing.
+    **attributes : object
+        Attribute values. A trailing underscore of a name is dropped, so `class_` gives `class`;
+        other underscores become hyphens. Floats are rounded to a tenth of a unit.
 
     Examples
     --------
-    >>> drawing(10, 5, "a", "Dots", "None & none.", "")[:58]
-    '<svg viewBox="0 0 10 5" style="--w: 10px" role="img" aria-'
+    >>> tag("text", "a & b", class_="name", x=1.25)
+    Markup('<text class="name" x="1.2">a &amp; b</text>')
     """
-    return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" style="--w: {width:g}px" role="img" '
-        f'aria-labelledby="{uid}-t {uid}-d">'
-        f'<title id="{uid}-t">{escape(title)}</title><desc id="{uid}-d">{escape(told)}</desc>'
-        f"{marks}</svg>"
+    given = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _attribute(value))
+        for key, value in attributes.items()
     )
+    if not children:
+        return Markup("<{}{}/>").format(name, given)
+    return Markup("<{}{}>{}</{}>").format(name, given, Markup("").join(children), name)
 
 
-def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    """A line of a class of the page's style.
+def _attribute(value: object) -> object:
+    return round(float(value), 1) if isinstance(value, float) else value
+
+
+def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    """Return a line with a CSS class.
 
     Examples
     --------
     >>> line("grid", 0, 1, 2, 1)
-    '<line class="grid" x1="0" y1="1" x2="2" y2="1"/>'
+    Markup('<line class="grid" x1="0" y1="1" x2="2" y2="1"/>')
     """
-    return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>'
+    return tag("line", class_=kind, x1=x1, y1=y1, x2=x2, y2=y2)
+
+
+def drawing(
+    width: float, height: float, uid: str, title: str, description: str, *marks: str
+) -> Markup:
+    """Return an `<svg>` element with a title and a description for screen readers.
+
+    Parameters
+    ----------
+    width, height : float
+        Size in the drawing's own units. The style sheet finds the width as `--w`.
+    uid : str
+        An identifier that is unique on the page.
+    title, description : str
+        Plain text.
+    *marks : str
+        The elements of the drawing.
+
+    Examples
+    --------
+    >>> drawing(10, 5, "a", "Dots", "None & none.")[:58]
+    Markup('<svg viewBox="0 0 10 5" style="--w: 10px" role="img" aria-')
+    """
+    return tag(
+        "svg",
+        tag("title", title, id=f"{uid}-t"),
+        tag("desc", description, id=f"{uid}-d"),
+        *marks,
+        viewBox=f"0 0 {width:g} {height:g}",
+        style=f"--w: {width:g}px",
+        role="img",
+        aria_labelledby=f"{uid}-t {uid}-d",
+    )
 
 
 def plain(value: object) -> str:
-    r"""A name of any making on one line, without signs that are not seen or turn the text around.
+    r"""Return text on one line, with unprintable and direction-changing characters replaced.
 
     Examples
     --------
@@ -59,7 +97,7 @@ def plain(value: object) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """A name of at most so many signs.
+    """Return a name with at most `most` characters.
 
     Examples
     --------
@@ -70,7 +108,7 @@ def short(name: str, most: int) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    r"""A share of 1 as people read it.
+    r"""Return a share as a percentage.
 
     Examples
     --------
@@ -81,7 +119,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def round_step(span: float, most: float, least: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, ... times `least` of which a span has at most so many.
+    """Return the smallest step of 1, 2, 5, 10, ... times `least` that fits at most `most` times.
 
     Examples
     --------
@@ -96,29 +134,25 @@ def round_step(span: float, most: float, least: float) -> float:
     return least
 
 
-def round_ends(low: float, high: float) -> tuple[int, int]:
-    """The whole numbers around an interval, at least 1 apart; one more below rather than above.
-
-    Examples
-    --------
-    >>> round_ends(2.3, 4.0), round_ends(100.0, 100.0), round_ends(0.0, 0.0)
-    ((2, 4), (99, 100), (0, 1))
-    """
-    first, last = math.floor(low + 1e-9), math.ceil(high - 1e-9)
-    if first < last:
-        return first, last
-    # Accuracies of 100 % shall not have room above them.
-    return (first - 1, first) if first > 0 else (first, first + 1)
-
-
 class Axis(NamedTuple):
-    """From values to places on a drawing.
+    """A linear map from values to coordinates, with round ticks.
+
+    Attributes
+    ----------
+    low, high : float
+        The values at both ends.
+    start, end : float
+        Their coordinates.
+    step : float
+        The distance between two ticks.
 
     Examples
     --------
-    >>> upwards = Axis.around([0.52, 0.93], 200, 0, most=5, least=0.01)
+    >>> upwards = Axis.rounded([0.52, 0.93], 200, 0, most=5, least=0.01)
     >>> upwards.low, upwards.high, upwards(0.75), upwards.ticks()
     (0.5, 1.0, 100.0, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    >>> Axis.padded([50.0], 0, 100, most=7, least=0.1)[:2]
+    (49.5, 50.5)
     """
 
     low: float
@@ -128,22 +162,59 @@ class Axis(NamedTuple):
     step: float
 
     @classmethod
-    def around(
+    def rounded(
         cls, values: Iterable[float], start: float, end: float, most: float, least: float
     ) -> Axis:
-        """The axis whose ends are the next round values; at least a step long."""
+        """Return an axis whose ends are ticks and which is at least one step long."""
         known = list(values)
         low, high = min(known), max(known)
         step = round_step(high - low, most, least)
-        first, last = round_ends(low / step, high / step)
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if first == last:
+            # One step below rather than above: there is no accuracy over 100 %.
+            first, last = (first - 1, first) if first > 0 else (first, first + 1)
         return cls(first * step, last * step, start, end, step)
 
+    @classmethod
+    def padded(
+        cls, values: Iterable[float], start: float, end: float, most: float, least: float
+    ) -> Axis:
+        """Return an axis that ends shortly outside the values and is at least 1 long."""
+        known = list(values)
+        span = max(known) - min(known)
+        room = max(0.04 * span, (1 - span) / 2)
+        low, high = min(known) - room, max(known) + room
+        return cls(low, high, start, end, round_step(high - low, most, least))
+
     def __call__(self, value: float) -> float:
-        """Where a value lies, to a tenth of a unit."""
+        """Return the coordinate of a value, rounded to a tenth of a unit."""
         share = (value - self.low) / (self.high - self.low)
         return round(float(self.start + share * (self.end - self.start)), 1)
 
     def ticks(self) -> list[float]:
-        """The round values from end to end."""
-        steps = range(round((self.high - self.low) / self.step) + 1)
-        return [round(self.low + i * self.step, 9) for i in steps]
+        """Return the multiples of the step from end to end."""
+        first = math.ceil(self.low / self.step - 1e-9)
+        last = math.floor(self.high / self.step + 1e-9)
+        return [round(i * self.step, 9) for i in range(first, last + 1)]
+
+    def draw_x(
+        self,
+        y: float,
+        label: Callable[[float], str],
+        grid: tuple[float, float] | None = None,
+        ticks: Sequence[float] | None = None,
+    ) -> Markup:
+        """Return tick labels at height `y`; `grid` gives the two ends of vertical grid lines."""
+        return Markup("").join(
+            (line("grid", self(tick), grid[0], self(tick), grid[1]) if grid else Markup(""))
+            + tag("text", label(tick), class_="tick", x=self(tick), y=y)
+            for tick in (self.ticks() if ticks is None else ticks)
+        )
+
+    def draw_y(self, left: float, right: float, label: Callable[[float], str]) -> Markup:
+        """Return horizontal grid lines from `left` to `right`, with labels on their left."""
+        return Markup("").join(
+            line("grid", left, self(tick), right, self(tick))
+            + tag("text", label(tick), class_="y", x=left - 8, y=self(tick) + 4)
+            for tick in self.ticks()
+        )

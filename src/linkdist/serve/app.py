@@ -43,7 +43,7 @@ from linkdist.serve.table_prediction import (
     read_in_parts,
     table_suffix,
 )
-from linkdist.tables.encoders import make_encoders
+from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data: blob:; "
@@ -112,7 +112,7 @@ def openapi(schema: RequestSchema | None = None) -> dict[str, Any]:
 
 
 def _example_schema() -> RequestSchema:
-    encoders = make_encoders({"title": "text", "venue": "categorical", "year": "numeric"})
+    encoders = make_feature_encoder({"title": "text", "venue": "categorical", "year": "numeric"})
     shape, one = Shape(1, encoders.d, 256, 2), np.ones(1, np.float32)
     about = {"id": "paper", "label": "field"}
     return RequestSchema(Header(shape, ("art", "math"), one, one, encoders, about, {}, ""))

@@ -21,6 +21,7 @@ import onnxruntime
 from scipy import sparse
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
+from linkdist.data.edges import both_directions
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import ModelError
 from linkdist.serve.schema import Links, RequestSchema
@@ -138,8 +139,8 @@ def _export(directory: Path) -> bytes:
     """Export a model that was saved without an ONNX file, in a process that imports PyTorch."""
     code = (
         "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
-        "from linkdist.artifacts.model_dir import load; "
-        "export_onnx(load(sys.argv[1]), sys.argv[2], with_neighbour_head=True, raw=False)"
+        "from linkdist.artifacts.model_dir import load_model; "
+        "export_onnx(load_model(sys.argv[1]), sys.argv[2], with_neighbour_head=True, raw=False)"
     )
     with TemporaryDirectory() as folder:
         file = Path(folder, ONNX)
@@ -165,7 +166,7 @@ def _dense(part: Any) -> FloatArray:  # noqa: ANN401
 def _mean_of_neighbours(links: Links, n: int) -> sparse.csr_matrix:
     """The (n, n) matrix that averages over neighbours; the row of a node without links is empty."""
     proper = links[links[:, 0] != links[:, 1]]
-    i, j = np.unique(np.concatenate([proper, proper[:, ::-1]]), axis=0).T
+    i, j = np.unique(both_directions(proper), axis=0).T
     ones = np.ones(len(i), dtype=np.float32)
     adjacency = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
     degree = np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1)

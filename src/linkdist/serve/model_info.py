@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from linkdist.artifacts.manifest import CURVE, REPORT
-from linkdist.artifacts.model_card import card
+from linkdist.artifacts.model_card import model_card
 from linkdist.serve.reload import CurrentModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.encoders import Categorical, Encoder, Numeric
@@ -85,7 +85,7 @@ def model_info(current: CurrentModel, settings: Settings) -> dict[str, Any]:
         "scores": about.get("scores", {}),
         "data": about.get("data", {}),
         "training": {key: about[key] for key in TRAINING if key in about},
-        "card": card(engine.name, about, header.classes, state),
+        "card": model_card(engine.name, about, header.classes, state),
         "has_curve": CURVE in engine.extras,
         "has_report": REPORT in engine.extras,
         "limits": {name: getattr(settings, name) for name in Limits.model_fields},

@@ -36,7 +36,8 @@ from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.json_values import read_numbers, spell
-from linkdist.tables.encoders import FAR, Categorical, Encoder, Numeric, standardised
+from linkdist.tables.encoders import FAR, Categorical, Encoder, Numeric
+from linkdist.tables.standardise import standardise
 from linkdist.tables.validation import SHOWN, Problems
 
 KEYS = ("rows", "neighbours", "links")
@@ -183,8 +184,8 @@ class RequestSchema:
             if is_numeric:  # all at once, since a request has few rows
                 blocks.append(_standardise(list(group), columns))
             else:
-                blocks += [one.encode(_arrow(one, columns[one.name])) for one in group]
-        return self.header.encoders.side_by_side(blocks, blocks[0].shape[0])
+                blocks += [one.transform(_arrow(one, columns[one.name])) for one in group]
+        return self.header.encoders.concatenate(blocks, blocks[0].shape[0])
 
     def _columns(self, nodes: Sequence[Any]) -> Columns:
         """Validate all rows and return their values by column."""
@@ -366,7 +367,7 @@ def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:
     x = np.array([columns[one.name] for one in encoders], dtype=np.float64).T
     numeric = [one for one in encoders if isinstance(one, Numeric)]
     mean = np.array([one.mean for one in numeric])
-    return standardised(x, mean, np.array([one.deviation for one in numeric]))
+    return standardise(x, mean, np.array([one.deviation for one in numeric]))
 
 
 def _refuse(general: Problems, by_column: Mapping[str, Problems]) -> None:

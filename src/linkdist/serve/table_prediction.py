@@ -75,11 +75,11 @@ class TablePrediction:
                 422, "the model has no columns, so it cannot read tables. Send rows of numbers."
             )
         try:
-            table = open_table(path)
+            self.table = open_table(path)
         except TableError as error:
             raise self._refused(error) from error
-        self.total = table.rows
-        self._check_columns(table.schema.names)
+        self.total = self.table.rows
+        self._check_columns(self.table.schema.names)
 
     def _check_columns(self, present: Sequence[str]) -> None:
         needed = (self.id, *self.engine.schema.names)
@@ -100,7 +100,7 @@ class TablePrediction:
         classes = pa.array(header.classes, pa.string())
         is_first = True
         try:
-            for ids, features in node_batches(self.path, self.id, header.encoders):
+            for ids, features in node_batches(self.table, self.id, header.encoders):
                 p = self.engine.probabilities(features)
                 schema = prediction_schema(self.id, ids.type, header.classes)
                 yield len(ids), _csv(prediction_batch(ids, p, schema, classes), is_first)

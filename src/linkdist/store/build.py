@@ -38,10 +38,11 @@ from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
 from linkdist.store.resolve_links import RECORD, report_of, resolve, write_runs
-from linkdist.tables.encoders import Encoders, Text
+from linkdist.tables.encoders import Text
+from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
-from linkdist.tables.nodes import Survey, encoded_nodes, stand_once, survey_nodes
+from linkdist.tables.nodes import Survey, add_duplicates, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import Problems
@@ -110,7 +111,7 @@ def build(
     # The memory only determines the number of parts: if that is given, any memory may continue.
     planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
     request = _describe(tables) | planned
-    ends = link_ends(tables.edges, tables.source, tables.target)
+    ends = link_ends(open_table(tables.edges), tables.source, tables.target)
     budget = max(MIN_BUFFER, min(MAX_BUFFER, memory // 16))
     with open_journal(out, request, overwrite) as journal:
         work = _Build(tables, ends, journal, callback or Callback(), budget)
@@ -155,7 +156,7 @@ class _Build:
             self._survey(parts, memory, dtype)
         found = state["survey"]
         guesses = {name: Guess(*guess) for name, guess in found["guesses"].items()}
-        encoders = Encoders.from_state(found["encoders"])
+        encoders = FeatureEncoder.from_state(found["encoders"])
         survey = Survey(found["rows"], tuple(found["classes"]), encoders, guesses)
         self.journal.needed = _needed(survey, state["links"])
         return survey, Layout(*state["layout"])
@@ -170,7 +171,7 @@ class _Build:
         links = _count_rows(tables.edges, progress)
         if not links:
             check_links(tables.edges, self.ends, LinkReport(total=0, kept=0))
-        kind = "csr" if _is_sparse(survey) else dtype
+        kind = "csr" if survey.encoders.is_sparse else dtype
         if parts is None:
             # Building holds one part at a time, training holds several.
             held = max(COPIES[kind] * _node_bytes(survey, kind), SORT_BYTES / HELD_PARTS)
@@ -201,8 +202,8 @@ class _Build:
         sort_ids(journal, layout, self._progress(layout.P))
         if state["duplicate_ids"]:
             problems = Problems()
-            rows, values = zip(*state["first_duplicate_ids"], strict=True)
-            problems.rows(stand_once(tables.id), rows, values, state["duplicate_ids"])
+            first = state["first_duplicate_ids"]
+            add_duplicates(problems, tables.id, first, state["duplicate_ids"])
             problems.check(str(tables.nodes))
 
     def _batches(self, survey: Survey, layout: Layout, skip: int) -> Iterator[Batch]:
@@ -221,7 +222,9 @@ class _Build:
         """Write the buckets."""
         tables, journal, P = self.tables, self.journal, layout.P
         self.callback.stage("reading links")
-        batches = link_batches(tables.edges, self.ends, min(LINKS, self.budget // RECORD))
+        batches = link_batches(
+            open_table(tables.edges), self.ends, min(LINKS, self.budget // RECORD)
+        )
         write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
         self.callback.stage("resolving links")
         progress = self._progress(P * (P + 1) // 2)
@@ -276,10 +279,6 @@ def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:
     return rows
 
 
-def _is_sparse(survey: Survey) -> bool:
-    return any(column.is_sparse for column in survey.encoders.columns)
-
-
 def _node_bytes(survey: Survey, kind: str) -> float:
     """Bytes of the features and the label of an average node in memory."""
     if kind != "csr":
@@ -296,5 +295,5 @@ def _entries(column: Any) -> float:  # noqa: ANN401
 
 def _needed(survey: Survey, links: int) -> float:
     """Approximate number of bytes of the store while it is built."""
-    kind = "csr" if _is_sparse(survey) else "float32"
+    kind = "csr" if survey.encoders.is_sparse else "float32"
     return survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24) + links * (RECORD + 8)

@@ -41,7 +41,7 @@ from linkdist._files import replace_text
 from linkdist.artifacts.manifest import some
 from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError, StoreError
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 FORMAT, VERSION = "linkdist store", 2
 
@@ -139,7 +139,7 @@ class Manifest(BaseModel):
             problems.append("a store must either be synthetic or have columns")
         elif self.columns is not None:
             try:
-                d = Encoders.from_state(self.columns.encoders).d
+                d = FeatureEncoder.from_state(self.columns.encoders).d
                 if d != self.d:
                     problems.append(f"the columns have {d} features, not {self.d}")
             except ModelError as error:

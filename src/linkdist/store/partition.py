@@ -24,7 +24,7 @@ from linkdist.errors import StoreError, TableError
 from linkdist.store.format import HEADER, as_bytes, feature_files, part_file
 from linkdist.store.journal import WORK, Journal
 from linkdist.store.keys import hash64, part_of, text_buffers
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.schema import as_mask
 from linkdist.tables.validation import SHOWN
 
@@ -112,7 +112,7 @@ def write_nodes(
 
 
 def as_float16(
-    x: npt.NDArray[np.float32], path: Path, row: int, encoders: Encoders
+    x: npt.NDArray[np.float32], path: Path, row: int, encoders: FeatureEncoder
 ) -> npt.NDArray[np.float16]:
     """Convert features to float16, or raise an error for the first one that is too large.
 
@@ -126,7 +126,7 @@ def as_float16(
     Examples
     --------
     >>> x = np.ones((2, 3), np.float32)
-    >>> as_float16(x, Path("nodes.csv"), 1, Encoders([])).dtype
+    >>> as_float16(x, Path("nodes.csv"), 1, FeatureEncoder([])).dtype
     dtype('float16')
     """
     with np.errstate(over="ignore"):
@@ -159,11 +159,13 @@ def sort_ids(journal: Journal, layout: Layout, progress: Callable[[int], None]) 
         keys = hash64(ids)
         order = np.argsort(keys, kind="stable").astype(np.uint32)
         keys = keys[order]
-        again = order[1:][_same_as_previous(ids, keys, order)]
-        origin = np.fromfile(journal.folder / work_file(part, "origin"), np.int64)[again]
-        shown = np.argsort(origin)[:SHOWN]
+        same = _same_as_previous(ids, keys, order)
+        again, before = order[1:][same], order[:-1][same]
+        origin = np.fromfile(journal.folder / work_file(part, "origin"), np.int64)
+        shown = np.argsort(origin[again])[:SHOWN]
+        later, earlier = (origin[nodes[shown]].tolist() for nodes in (again, before))
         texts = ids.take(pa.array(again[shown])).to_pylist()
-        found = map(list, zip(origin[shown].tolist(), texts, strict=True))
+        found = map(list, zip(later, texts, earlier, strict=True))
         journal.save(work_file(part, "keys.npy"), keys)
         journal.save(work_file(part, "order.npy"), order)
         state = journal.state

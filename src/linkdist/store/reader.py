@@ -36,7 +36,7 @@ from linkdist.store.format import (
     part_file,
 )
 from linkdist.store.plan import COPIES
-from linkdist.tables.encoders import Encoders
+from linkdist.tables.feature_encoder import FeatureEncoder
 
 _verified: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -141,10 +141,10 @@ class Store:
         ]
 
     @property
-    def encoders(self) -> Encoders | None:
+    def encoders(self) -> FeatureEncoder | None:
         """The encoders of the columns of the node table; None for a synthetic graph."""
         columns = self.manifest.columns
-        return None if columns is None else Encoders.from_state(columns.encoders)
+        return None if columns is None else FeatureEncoder.from_state(columns.encoders)
 
     @property
     def about(self) -> dict[str, Any]:

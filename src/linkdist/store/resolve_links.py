@@ -33,6 +33,7 @@ from linkdist.store.keys import (
     unpack,
 )
 from linkdist.store.partition import grouped, work_file
+from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
 from linkdist.tables.schema import as_mask
 from linkdist.tables.validation import SHOWN
@@ -278,7 +279,7 @@ def _keep_examples(
 def _texts(path: Path, ends: tuple[str, str], rows: set[int]) -> dict[int, list[str | None]]:
     """The ids in some rows of a link table."""
     found: dict[int, list[str | None]] = {}
-    for row, *texts in link_batches(path, ends) if rows else ():
+    for row, *texts in link_batches(open_table(path), ends) if rows else ():
         for wanted in rows:
             if row <= wanted < row + len(texts[0]):
                 found[wanted] = [text[wanted - row].as_py() for text in texts]

@@ -1,17 +1,18 @@
-"""Columns of a node table become features; what that takes is kept as JSON.
+"""Encoders turn the columns of a node table into features; their state is plain JSON.
 
-A column is of one of four kinds, and a kind has its encoder::
+There are four kinds of columns, each with its own encoder::
 
-    numeric      a number, a date, a truth value    (x - mean) / deviation, 0 where missing
-    categorical  one value of a few                 a feature a value: 1 where it is, else 0
-    text         words                              hashed words by tf-idf, of length 1
+    numeric      a number, date or Boolean          (x - mean) / deviation, 0 where missing
+    categorical  one of a few values                one feature per value: 1 or 0
+    text         words                              tf-idf of hashed words, scaled to length 1
     vector       a list of numbers                  each entry as a numeric column, 0 where missing
 
-An encoder sees its column batch by batch, settles, and encodes from then on, in training and in
-prediction alike. Its state is numbers and names only, so that a model's directory holds no code.
+An encoder is fitted batch by batch with `partial_fit`; `transform` then encodes columns, in
+training and in prediction alike. The state contains only numbers and names, so a model directory
+contains no code.
 
-What cannot be encoded is gathered in `Problems`, with column, row and value, and raised as one
-error. Rows count from 1, the table's header aside.
+Values that cannot be encoded are collected in `Problems`, with their column and row, and reported
+in one error. Rows are counted from 1, without the header.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from zlib import crc32
 
 import numpy as np
@@ -29,9 +30,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, FloatArray
-from linkdist.errors import ModelError, check_names
 from linkdist.tables.schema import (
-    KINDS,
     Doubles,
     Mask,
     as_lists,
@@ -41,37 +40,35 @@ from linkdist.tables.schema import (
     plain,
     text_of,
 )
-from linkdist.tables.validation import SHOWN, Problems, gathered
+from linkdist.tables.standardise import Moments, parse_statistics, standardise
+from linkdist.tables.validation import SHOWN, Problems, collect_problems
 
 CATEGORIES = 1000
-"""How many values of a categorical column get a feature: the most frequent."""
+"""Maximum number of features of a categorical column, for its most frequent values."""
 
 COUNTED = 100 * CATEGORIES
-"""How many values are counted at once; beyond, the rarer half is forgotten."""
+"""Maximum number of values that are counted at the same time; above it, rare ones are dropped."""
 
 HASHED = 4096
-"""How many features the words of a text column are hashed into."""
+"""Number of features of a text column; words are hashed into this range."""
 
 FAR = float(np.finfo(np.float32).max)
-"""A number farther from 0 counts as infinite."""
-
-LIMIT = 1e6
-"""A number that lies more deviations from the mean counts as so many."""
+"""A number with a larger absolute value counts as infinite."""
 
 WORD = re.compile(r"\w+")
 
 
 class Encoder(ABC):
-    """One column's way to features.
+    """Base class of the encoders of one column.
 
     Attributes
     ----------
     kind : str
         One of `KINDS`.
     name : str
-        The column's.
+        Name of the column.
     width : int
-        How many features it gives; known once settled.
+        Number of features.
     """
 
     kind: ClassVar[str]
@@ -85,73 +82,85 @@ class Encoder(ABC):
     def width(self) -> int:
         """Number of features."""
 
-    def see(self, column: pa.Array, first_row: int = 1, problems: Problems | None = None) -> None:
-        """Learn from a batch of the column.
+    def partial_fit(
+        self, column: pa.Array, first_row: int = 1, problems: Problems | None = None
+    ) -> Self:
+        """Fit the encoder to the next batch of the column.
 
         Parameters
         ----------
         column : (n,) Arrow array
             The next rows.
         first_row : int
-            The number of the first of them in the table, for messages.
+            Row number of the first of them in the table, for messages.
         problems : Problems, optional
-            Where to note what cannot be used; by default it is raised.
+            Collects values that cannot be used; by default they raise a `TableError`.
         """
-        with gathered(problems) as found:
-            self._learn(self._read(plain(column), first_row, found))
+        with collect_problems(problems) as found:
+            self.fit_parsed(self.parse_and_prepare(column, first_row, found))
+        return self
 
-    def settle(self) -> None:  # noqa: B027 - a kind that has nothing to settle needs none
-        """Make ready to encode, after the last batch."""
-
-    def encode(
+    def transform(
         self, column: pa.Array, first_row: int = 1, problems: Problems | None = None
     ) -> FeatureMatrix:
-        """The (n, width) features of a batch, dense or CSR; parameters as in `see`."""
-        with gathered(problems) as found:
-            features = self._encode(self._read(plain(column), first_row, found))
+        """Encode a batch as (n, width) features, dense or CSR; parameters as in `partial_fit`."""
+        with collect_problems(problems) as found:
+            features = self.transform_parsed(self.parse(plain(column), first_row, found))
         return features
+
+    def parse_and_prepare(self, column: pa.Array, first_row: int, problems: Problems) -> Any:  # noqa: ANN401
+        """Parse a column that the encoder is about to be fitted to."""
+        return self.parse(plain(column), first_row, problems)
+
+    @abstractmethod
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Any:  # noqa: ANN401
+        """Convert a plain column to the form that this encoder computes with."""
+
+    @abstractmethod
+    def fit_parsed(self, values: Any) -> None:  # noqa: ANN401
+        """Fit the encoder to parsed values."""
+
+    @abstractmethod
+    def transform_parsed(self, values: Any) -> FeatureMatrix:  # noqa: ANN401
+        """Encode parsed values, which may be overwritten."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What `restore` needs, as plain JSON."""
+        """The fitted state as JSON values."""
 
     @classmethod
     @abstractmethod
-    def restore(cls, state: Mapping[str, Any]) -> Encoder:
-        """An encoder from its state; a ValueError, TypeError or KeyError if it is none."""
+    def from_state(cls, state: Mapping[str, Any]) -> Encoder:
+        """Restore an encoder; raises a ValueError, TypeError or KeyError for an invalid state."""
 
-    @abstractmethod
-    def _read(self, column: pa.Array, first_row: int, problems: Problems) -> Any:  # noqa: ANN401
-        """The column in the form that this kind works on; what does not fit is missing."""
-
-    @abstractmethod
-    def _learn(self, values: Any) -> None: ...  # noqa: ANN401
-
-    @abstractmethod
-    def _encode(self, values: Any) -> FeatureMatrix: ...  # noqa: ANN401
-
-    def _refuse(
+    def _reject(
         self, rule: str, bad: Mask, column: pa.Array, first_row: int, problems: Problems
     ) -> None:
         rows = np.flatnonzero(bad)
         shown = column.take(pa.array(rows[:SHOWN]))
-        problems.rows(f"column {self.name!r} must hold {rule}", rows + first_row, shown)
+        problems.rows(f"column {self.name!r} must contain {rule}", rows + first_row, shown)
+
+    def _parse_text(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
+        """Values as text; lists and structs are a problem."""
+        if not pa.types.is_nested(column.type):
+            return text_of(column)
+        present = as_mask(column.is_valid())
+        self._reject("one value per row", present, column, first_row, problems)
+        return pa.nulls(len(column), pa.large_string())
 
 
 class Numeric(Encoder):
-    """Numbers, standardised.
+    """Standardises numbers.
 
     Attributes
     ----------
     mean, deviation : float
-        Of the values that are there.
+        Mean and standard deviation of the values that are not missing.
 
     Examples
     --------
-    >>> age = Numeric("age")
-    >>> age.see(pa.array([1, 3, None]))
-    >>> age.settle()
-    >>> age.encode(pa.array([1, 3, None, 4])).ravel().tolist()
+    >>> age = Numeric("age").partial_fit(pa.array([1, 3, None]))
+    >>> age.transform(pa.array([1, 3, None, 4])).ravel().tolist()
     [-1.0, 1.0, 0.0, 2.0]
     """
 
@@ -160,64 +169,58 @@ class Numeric(Encoder):
     def __init__(self, name: str, mean: float = 0.0, deviation: float = 0.0) -> None:
         super().__init__(name)
         self.mean, self.deviation = mean, deviation
-        self._moments = _Moments()
+        self._moments = Moments()
 
     @property
     def width(self) -> int:
         """One feature."""
         return 1
 
-    def settle(self) -> None:
-        """Make ready to encode, after the last batch."""
+    def state(self) -> dict[str, Any]:
+        """The fitted state as JSON values."""
+        mean, deviation = self.mean, self.deviation
+        return {"kind": self.kind, "name": self.name, "mean": mean, "deviation": deviation}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Numeric:
+        """Restore an encoder."""
+        mean, deviation = parse_statistics([state["mean"]], [state["deviation"]])
+        return cls(state["name"], float(mean[0]), float(deviation[0]))
+
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
+        """Numbers as an (n, 1) array, NaN where missing."""
+        x, wrong = as_numbers(column)
+        self._reject("numbers", wrong, column, first_row, problems)
+        far = np.abs(x) > FAR
+        self._reject("finite numbers", far, column, first_row, problems)
+        return np.where(far, np.nan, x)[:, None]
+
+    def fit_parsed(self, values: Doubles) -> None:
+        """Update mean and deviation."""
+        self._moments.add(values[~np.isnan(values[:, 0])])
         if self._moments.count:
             self.mean = float(self._moments.mean[0])
             self.deviation = float(self._moments.deviation[0])
 
-    def state(self) -> dict[str, Any]:
-        """Name, mean and deviation."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "mean": self.mean,
-            "deviation": self.deviation,
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Numeric:
-        """An encoder from its state."""
-        mean, deviation = _statistics([state["mean"]], [state["deviation"]])
-        return cls(state["name"], float(mean[0]), float(deviation[0]))
-
-    def _read(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
-        x, wrong = as_numbers(column)
-        self._refuse("numbers", wrong, column, first_row, problems)
-        far = np.abs(x) > FAR
-        self._refuse("finite numbers", far, column, first_row, problems)
-        return np.where(far, np.nan, x)[:, None]  # (n, 1)
-
-    def _learn(self, values: Doubles) -> None:
-        self._moments.add(values[~np.isnan(values[:, 0])])
-
-    def _encode(self, values: Doubles) -> FloatArray:
-        return standardised(values, np.array([self.mean]), np.array([self.deviation]))
+    def transform_parsed(self, values: Doubles) -> FloatArray:
+        """Standardise numbers, (n, 1)."""
+        return standardise(values, np.array([self.mean]), np.array([self.deviation]))
 
 
 class Categorical(Encoder):
-    """One-hot over the values seen, the most frequent first.
+    """One-hot encoding of the most frequent values.
 
     Attributes
     ----------
     categories : tuple of str
-        The values that have a feature, as text; all others encode to zeros.
+        The values that have a feature, the most frequent first; other values encode to zeros.
 
     Examples
     --------
-    >>> field = Categorical("field")
-    >>> field.see(pa.array(["b", "a", "b", None]))
-    >>> field.settle()
+    >>> field = Categorical("field").partial_fit(pa.array(["b", "a", "b", None]))
     >>> field.categories
     ('b', 'a')
-    >>> field.encode(pa.array(["a", "c", None])).toarray().tolist()
+    >>> field.transform(pa.array(["a", "c", None])).toarray().tolist()
     [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
     """
 
@@ -226,43 +229,49 @@ class Categorical(Encoder):
 
     def __init__(self, name: str, categories: Sequence[str] = ()) -> None:
         super().__init__(name)
-        self.categories = tuple(categories)
+        self._categories: tuple[str, ...] | None = tuple(categories)
         self._counts: Counter[str] = Counter()
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """The values that have a feature, the most frequent first."""
+        if self._categories is None:  # sorting after every batch would be slow
+            self._categories = tuple(_most_frequent(self._counts, CATEGORIES))
+        return self._categories
+
+    @property
     def width(self) -> int:
-        """A feature a category."""
+        """One feature per category."""
         return len(self.categories)
 
-    def settle(self) -> None:
-        """Make ready to encode, after the last batch."""
-        if self._counts:
-            self.categories = tuple(_most_frequent(self._counts, CATEGORIES))
-            self._counts.clear()
-
     def state(self) -> dict[str, Any]:
-        """Name and categories."""
+        """The fitted state as JSON values."""
         return {"kind": self.kind, "name": self.name, "categories": list(self.categories)}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Categorical:
-        """An encoder from its state."""
+    def from_state(cls, state: Mapping[str, Any]) -> Categorical:
+        """Restore an encoder."""
         categories = pa.array(state["categories"], pa.large_string()).to_pylist()
         if None in categories or len(set(categories)) < len(categories):
-            raise ValueError("categories must be text, each once")
+            raise ValueError("categories must be different texts")
         return cls(state["name"], categories)
 
-    def _read(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
-        return _single(self, column, first_row, problems)
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
+        """Values as text."""
+        return self._parse_text(column, first_row, problems)
 
-    def _learn(self, values: pa.Array) -> None:
+    def fit_parsed(self, values: pa.Array) -> None:
+        """Count the values."""
         for pair in pc.value_counts(values.drop_null()).to_pylist():
             self._counts[pair["values"]] += pair["counts"]
         if len(self._counts) > COUNTED:
             kept = _most_frequent(self._counts, COUNTED // 2)
             self._counts = Counter({value: self._counts[value] for value in kept})
+        if self._counts:
+            self._categories = None
 
-    def _encode(self, values: pa.Array) -> sparse.csr_matrix:
+    def transform_parsed(self, values: pa.Array) -> sparse.csr_matrix:
+        """One-hot encode text values, (n, width)."""
         known = pa.array(self.categories, pa.large_string())
         place = pc.index_in(values, value_set=known, skip_nulls=True)
         ends = np.concatenate([[0], np.cumsum(as_mask(place.is_valid()))])
@@ -272,23 +281,22 @@ class Categorical(Encoder):
 
 
 class Text(Encoder):
-    """Words, lower-cased and hashed, weighted by tf-idf.
+    """Tf-idf of lower-case words, which are hashed into a fixed number of features.
 
-    A word's column is its CRC-32 modulo the width, on any machine the same. With f the number of
-    rows that hold a column's words, of n in all, a count weighs ln((1 + n) / (1 + f)) + 1.
+    The feature of a word is its CRC-32 modulo the width, which is the same on every machine. A word
+    count is weighted by ln((1 + n) / (1 + f)) + 1, where f of the n rows contain the feature.
 
     Attributes
     ----------
     rows : int
-        n.
+        n, the number of rows.
     frequencies : (width,) int64 array
-        f.
+        f, the number of rows that contain each feature.
 
     Examples
     --------
-    >>> title = Text("title")
-    >>> title.see(pa.array(["Graphs and links", "links"]))
-    >>> title.encode(pa.array(["LINKS", ""])).sum(axis=1).tolist()
+    >>> title = Text("title").partial_fit(pa.array(["Graphs and links", "links"]))
+    >>> title.transform(pa.array(["LINKS", ""])).sum(axis=1).tolist()
     [[1.0], [0.0]]
     """
 
@@ -304,22 +312,17 @@ class Text(Encoder):
 
     @property
     def width(self) -> int:
-        """As many features as words are hashed into."""
+        """Number of features that words are hashed into."""
         return len(self.frequencies)
 
     def state(self) -> dict[str, Any]:
-        """Name and the rows counted."""
-        frequencies = self.frequencies.tolist()
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "rows": self.rows,
-            "frequencies": frequencies,
-        }
+        """The fitted state as JSON values."""
+        rows, frequencies = self.rows, self.frequencies.tolist()
+        return {"kind": self.kind, "name": self.name, "rows": rows, "frequencies": frequencies}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Text:
-        """An encoder from its state."""
+    def from_state(cls, state: Mapping[str, Any]) -> Text:
+        """Restore an encoder."""
         counts = np.asarray(state["frequencies"])
         if counts.ndim != 1 or not len(counts) or not np.issubdtype(counts.dtype, np.integer):
             raise ValueError("frequencies must be a list of whole numbers")
@@ -327,10 +330,11 @@ class Text(Encoder):
             raise ValueError("frequencies must lie between 0 and the number of rows")
         return cls(state["name"], state["rows"], counts.tolist())
 
-    def _read(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
+        """Counts of the hashed words, (n, width)."""
         columns: list[int] = []
         ends = [0]
-        for text in _single(self, column, first_row, problems).to_pylist():
+        for text in self._parse_text(column, first_row, problems).to_pylist():
             words = WORD.findall(text.lower()) if text else ()
             columns.extend(crc32(word.encode()) % self.width for word in words)
             ends.append(len(columns))
@@ -339,11 +343,13 @@ class Text(Encoder):
         counts.sum_duplicates()
         return counts
 
-    def _learn(self, values: sparse.csr_matrix) -> None:
+    def fit_parsed(self, values: sparse.csr_matrix) -> None:
+        """Count the rows that contain each feature."""
         self.rows += values.shape[0]
         self.frequencies += np.bincount(values.indices, minlength=self.width)
 
-    def _encode(self, values: sparse.csr_matrix) -> sparse.csr_matrix:
+    def transform_parsed(self, values: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Weight word counts in place and scale rows to length 1."""
         idf = np.log((1 + self.rows) / (1 + self.frequencies)) + 1
         weights = values.data * idf[values.indices]
         row = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
@@ -353,19 +359,19 @@ class Text(Encoder):
 
 
 class Vector(Encoder):
-    """Lists of numbers of one length, each entry standardised; an empty list is a missing one.
+    """Standardises lists of numbers, entry by entry; an empty list counts as missing.
+
+    The first list determines the length of all lists.
 
     Attributes
     ----------
     mean, deviation : (width,) float64 arrays
-        Of each entry.
+        Mean and standard deviation of each entry.
 
     Examples
     --------
-    >>> place = Vector("place")
-    >>> place.see(pa.array([[0.0, 1.0], [4.0, 3.0], None]))
-    >>> place.settle()
-    >>> place.encode(pa.array([[4.0, 2.0], None])).tolist()
+    >>> place = Vector("place").partial_fit(pa.array([[0.0, 1.0], [4.0, 3.0], None]))
+    >>> place.transform(pa.array([[4.0, 2.0], None])).tolist()
     [[1.0, 0.0], [0.0, 0.0]]
     """
 
@@ -377,265 +383,65 @@ class Vector(Encoder):
         super().__init__(name)
         self.mean = np.array(mean, dtype=np.float64)
         self.deviation = np.array(deviation, dtype=np.float64)
-        self._moments = _Moments()
+        self._moments = Moments()
 
     @property
     def width(self) -> int:
-        """A feature an entry."""
+        """One feature per entry."""
         return len(self.mean)
 
-    def see(self, column: pa.Array, first_row: int = 1, problems: Problems | None = None) -> None:
-        """Learn from a batch of the column; the first vector says how long all are."""
-        lengths = lengths_of(as_lists(plain(column))[0])
-        if not self.width and lengths.any():
-            self.mean = self.deviation = np.zeros(lengths[lengths > 0][0])
-        super().see(column, first_row, problems)
-
-    def settle(self) -> None:
-        """Make ready to encode, after the last batch."""
-        if self._moments.count:
-            self.mean, self.deviation = self._moments.mean, self._moments.deviation
-
     def state(self) -> dict[str, Any]:
-        """Name, means and deviations."""
+        """The fitted state as JSON values."""
         mean, deviation = self.mean.tolist(), self.deviation.tolist()
         return {"kind": self.kind, "name": self.name, "mean": mean, "deviation": deviation}
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Vector:
-        """An encoder from its state."""
-        mean, deviation = _statistics(state["mean"], state["deviation"])
+    def from_state(cls, state: Mapping[str, Any]) -> Vector:
+        """Restore an encoder."""
+        mean, deviation = parse_statistics(state["mean"], state["deviation"])
         return cls(state["name"], mean.tolist(), deviation.tolist())
 
-    def _read(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
+    def parse_and_prepare(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
+        """Parse a column, and take the length of all lists from the first one."""
+        column = plain(column)
+        lengths = lengths_of(as_lists(column)[0])
+        if not self.width and lengths.any():
+            self.mean = self.deviation = np.zeros(lengths[lengths > 0][0])
+        return self.parse(column, first_row, problems)
+
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
+        """Lists as an (n, width) array, NaN where missing."""
         lists, wrong = as_lists(column)
-        self._refuse("lists of numbers (CSV holds none)", wrong, column, first_row, problems)
+        self._reject("lists of numbers (CSV cannot store any)", wrong, column, first_row, problems)
         lengths = lengths_of(lists)
         x = np.full((len(lists), self.width), np.nan)
         if not self.width:
             return x
         fits = lengths == self.width
         rule = f"vectors of length {self.width}"
-        self._refuse(rule, (lengths > 0) & ~fits, column, first_row, problems)
+        self._reject(rule, (lengths > 0) & ~fits, column, first_row, problems)
         entries = lists.flatten().to_numpy(zero_copy_only=False)
         x[fits] = entries[np.repeat(fits, lengths)].reshape(-1, self.width)
         bad = np.flatnonzero(fits & ~(np.abs(x) <= FAR).all(axis=1))
         shown = [row[~(np.abs(row) <= FAR)][0].item() for row in x[bad[:SHOWN]]]
-        rule = f"column {self.name!r} must hold vectors of finite numbers"
+        rule = f"column {self.name!r} must contain vectors of finite numbers"
         problems.rows(rule, bad + first_row, shown)
         x[bad] = np.nan
         return x
 
-    def _learn(self, values: Doubles) -> None:
+    def fit_parsed(self, values: Doubles) -> None:
+        """Update mean and deviation of each entry."""
         self._moments.add(values[~np.isnan(values).any(axis=1)])
+        if self._moments.count:
+            self.mean, self.deviation = self._moments.mean, self._moments.deviation
 
-    def _encode(self, values: Doubles) -> FloatArray:
-        return standardised(values, self.mean, self.deviation)
-
-
-CLASSES: dict[str, type[Encoder]] = {
-    encoder.kind: encoder for encoder in (Numeric, Categorical, Text, Vector)
-}
-
-
-class Encoders:
-    """The encoders of a table's columns; their features stand side by side in this order.
-
-    Parameters
-    ----------
-    columns : sequence of Encoder
-        Of different names.
-
-    Examples
-    --------
-    >>> encoders = make_encoders({"age": "numeric", "field": "categorical"})
-    >>> batch = pa.record_batch({"age": [1, 3], "field": ["a", "b"]})
-    >>> encoders.see(batch)
-    >>> encoders.settle()
-    >>> encoders.encode(batch).toarray().tolist()
-    [[-1.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
-    """
-
-    def __init__(self, columns: Sequence[Encoder]) -> None:
-        self.columns = tuple(columns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(column.name for column in self.columns)
-
-    @property
-    def d(self) -> int:
-        """Number of features of a node."""
-        return sum(column.width for column in self.columns)
-
-    def see(
-        self, batch: pa.RecordBatch, first_row: int = 1, problems: Problems | None = None
-    ) -> None:
-        """Learn from a batch; see `Encoder.see`."""
-        with gathered(problems) as found:
-            for encoder, column in self._columns(batch, found):
-                encoder.see(column, first_row, found)
-
-    def settle(self) -> None:
-        """Make ready to encode, after the last batch."""
-        for column in self.columns:
-            column.settle()
-
-    def encode(
-        self, batch: pa.RecordBatch, first_row: int = 1, problems: Problems | None = None
-    ) -> FeatureMatrix:
-        """The features of a batch.
-
-        Parameters
-        ----------
-        batch : RecordBatch of n rows
-            With all columns of `names`, in any order.
-        first_row : int
-            The number of its first row in the table, for messages.
-        problems : Problems, optional
-            Where to note what cannot be encoded; by default it is raised.
-
-        Returns
-        -------
-        (n, d) float32 array or CSR matrix
-            Dense where all columns are numeric or vectors.
-
-        Raises
-        ------
-        TableError
-            With every column that is missing and the values that do not fit.
-        """
-        with gathered(problems) as found:
-            pairs = self._columns(batch, found)
-            blocks = [encoder.encode(column, first_row, found) for encoder, column in pairs]
-        return self.side_by_side(blocks, batch.num_rows)
-
-    def side_by_side(self, blocks: Sequence[FeatureMatrix], n: int) -> FeatureMatrix:
-        """The features of n rows from those of columns, or of groups of columns, in their order."""
-        if any(column.is_sparse for column in self.columns):
-            parts = [sparse.csr_matrix(block) for block in blocks]
-            empty = sparse.csr_matrix((n, 0), dtype=np.float32)
-            return sparse.hstack([empty, *parts], format="csr", dtype=np.float32)
-        return np.concatenate([np.empty((n, 0), dtype=np.float32), *blocks], axis=1)
-
-    def state(self) -> list[dict[str, Any]]:
-        """What `from_state` needs, as plain JSON."""
-        return [column.state() for column in self.columns]
-
-    @classmethod
-    def from_state(cls, state: Any) -> Encoders:  # noqa: ANN401
-        """Encoders from their state, as JSON gives it back.
-
-        Raises
-        ------
-        ModelError
-            If it is no such state.
-
-        Examples
-        --------
-        >>> saved = make_encoders({"age": "numeric"}).state()
-        >>> Encoders.from_state(saved).names
-        ('age',)
-        """
-        try:
-            columns = [CLASSES[column["kind"]].restore(column) for column in state]
-            names = [column.name for column in columns]
-            if not all(type(name) is str for name in names) or len(set(names)) < len(names):
-                raise ValueError("columns must have names, each its own")
-        except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-            found = f"{type(error).__name__}: {error}"
-            advice = "Take the model from its source again."
-            raise ModelError(f"the state of the columns is damaged ({found}). {advice}") from error
-        return cls(columns)
-
-    def _columns(self, batch: pa.RecordBatch, problems: Problems) -> list[tuple[Encoder, pa.Array]]:
-        problems.names("column", self.names, batch.schema.names)
-        known = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
-        return [(column, known[column.name]) for column in self.columns if column.name in known]
-
-
-def make_encoders(kinds: Mapping[str, str]) -> Encoders:
-    """Encoders that have seen nothing yet.
-
-    Parameters
-    ----------
-    kinds : mapping of str to str
-        A kind of `KINDS` for each column, in the features' order.
-
-    Examples
-    --------
-    >>> make_encoders({"age": "number"})
-    Traceback (most recent call last):
-    linkdist.errors.OptionError: unknown kind of column 'number' (near: numeric); known are \
-numeric, categorical, text, vector.
-    """
-    check_names("kind of column", dict.fromkeys(kinds.values()), KINDS)
-    return Encoders([CLASSES[kind](name) for name, kind in kinds.items()])
-
-
-class _Moments:
-    """Mean and deviation of rows that come in batches, merged as Chan et al. do.
-
-    Numbers are taken relative to the first row, which makes a constant's deviation exactly 0.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, x: Doubles) -> None:
-        """Take in the rows of x, (k, width)."""
-        if not x.size:
-            return
-        if not self.count:
-            self._first, self._mean, self._squares = (
-                x[0],
-                np.zeros(x.shape[1]),
-                np.zeros(x.shape[1]),
-            )
-        x = x - self._first
-        mean = x.mean(axis=0)
-        total, apart = self.count + len(x), mean - self._mean
-        self._squares += ((x - mean) ** 2).sum(axis=0) + apart**2 * self.count * len(x) / total
-        self._mean += apart * len(x) / total
-        self.count = total
-
-    @property
-    def mean(self) -> Doubles:
-        mean: Doubles = self._first + self._mean
-        return mean
-
-    @property
-    def deviation(self) -> Doubles:
-        deviation: Doubles = np.sqrt(self._squares / self.count)
-        return deviation
-
-
-def standardised(x: Doubles, mean: Doubles, deviation: Doubles) -> FloatArray:
-    """(x - mean) / deviation: 0 where x is missing or the column constant, never infinite."""
-    with np.errstate(over="ignore"):
-        z = np.divide(x - mean, deviation, out=np.zeros_like(x), where=deviation > 0)
-    features: FloatArray = np.clip(np.nan_to_num(z), -LIMIT, LIMIT).astype(np.float32)
-    return features
-
-
-def _statistics(mean: Any, deviation: Any) -> tuple[Doubles, Doubles]:  # noqa: ANN401
-    """Means and deviations out of JSON, or a ValueError."""
-    both = np.array([mean, deviation], dtype=np.float64)
-    if both.ndim != 2 or not np.isfinite(both).all() or (both[1] < 0).any():
-        raise ValueError("mean and deviation must be finite numbers")
-    return both[0], both[1]
+    def transform_parsed(self, values: Doubles) -> FloatArray:
+        """Standardise lists, (n, width)."""
+        if not values.shape[1]:  # parsed before the first list, so all are missing
+            values = np.full((len(values), self.width), np.nan)
+        return standardise(values, self.mean, self.deviation)
 
 
 def _most_frequent(counts: Counter[str], most: int) -> list[str]:
-    """The values with the highest counts, those of one count by name."""
+    """The values with the highest counts; equal counts are sorted by name."""
     return sorted(counts, key=lambda value: (-counts[value], value))[:most]
-
-
-def _single(encoder: Encoder, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
-    """A column's single values as text; lists and structs are a problem."""
-    if not pa.types.is_nested(column.type):
-        return text_of(column)
-    there = as_mask(column.is_valid())
-    encoder._refuse("one value a row", there, column, first_row, problems)
-    return pa.nulls(len(column), pa.large_string())

@@ -1,6 +1,7 @@
-"""Files of rows and named columns: Parquet and CSV, read batch by batch.
+"""Read tables from Parquet and CSV files, batch by batch.
 
-A file may be longer than memory. Its kind comes from its content, and its name must agree.
+A file may be larger than memory. Its type is detected from its content, and its name must agree.
+Opening a file also infers its schema, for which the first block of a CSV file is parsed.
 """
 
 from __future__ import annotations
@@ -27,31 +28,34 @@ SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".tsv": "CSV
 MAGIC = b"PAR1"
 
 BATCH = 4096
-"""Rows of a batch."""
+"""Number of rows in a batch."""
 
 BLOCK = 1 << 22
-"""Bytes of CSV that are read at once, and the longest row; types are inferred from the first."""
+"""Bytes of a CSV block and of the longest row; types are inferred from the first block."""
 
 BUFFER = 1 << 20
-"""Bytes of a Parquet column that are read at once."""
+"""Bytes of the read buffer of a Parquet column."""
+
+SAMPLE = 1000
+"""Number of rows from which the kinds of columns are inferred."""
 
 MISFIT = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): (.*)", re.DOTALL
 )
-"""How Arrow tells of a CSV value that is not of its column's type."""
+"""Arrow's message about a CSV value that does not have the type of its column."""
 
 
 class Table(ABC):
-    """A file of rows and named columns.
+    """A file with rows and named columns.
 
     Attributes
     ----------
     path : Path
         The file.
     schema : Schema
-        Columns and types.
+        Columns and their types.
     rows : int or None
-        How many there are; None where only reading all tells.
+        Number of rows; None for CSV, where it is unknown before the whole file is read.
     """
 
     path: Path
@@ -59,54 +63,67 @@ class Table(ABC):
     rows: int | None
 
     def batches(
-        self, columns: Sequence[str] | None = None, size: int = BATCH
+        self,
+        columns: Sequence[str] | None = None,
+        size: int = BATCH,
+        as_text: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows in order.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Which, in which order; by default all.
+            The columns to read, in this order; by default all.
         size : int
-            Rows of a batch, at most.
+            Maximum number of rows in a batch.
+        as_text : collection of str
+            Columns that are read as text from CSV, whatever their inferred type.
 
         Raises
         ------
         TableError
-            Where the file is broken, or the system cannot read it.
+            If the file is damaged or cannot be read.
         """
-        asked = list(self.schema.names if columns is None else columns)
+        names = list(self.schema.names if columns is None else columns)
         problems = Problems()
-        problems.names("column", asked, self.schema.names)
+        problems.names("column", names, self.schema.names)
         problems.check(str(self.path))
-        with _told(self):
-            for batch in self._read(asked, size):
-                batch.validate(full=True)  # Parquet's text may be anything
+        with _table_errors(self):
+            for batch in self._read(names, size, as_text):
+                batch.validate(full=True)  # text in Parquet may not be UTF-8
                 yield from (batch.slice(i, size) for i in range(0, batch.num_rows, size))
 
-    def sample(self, rows: int = 1000) -> pa.Table:
-        """The first rows."""
-        first = next(self.batches(size=rows), None)
-        return pa.Table.from_batches([] if first is None else [first], self.schema)
+    def numbered_batches(
+        self, columns: Sequence[str], size: int = BATCH, as_text: Collection[str] = ()
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Read batches with the row numbers of their first rows; parameters as in `batches`."""
+        row = 1
+        for batch in self.batches(columns, size, as_text):
+            yield row, batch
+            row += batch.num_rows
 
     @abstractmethod
-    def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]: ...
+    def sample(self) -> pa.Table:
+        """The first rows, at most `SAMPLE`."""
+
+    @abstractmethod
+    def _read(
+        self, columns: list[str], size: int, as_text: Collection[str]
+    ) -> Iterator[pa.RecordBatch]: ...
 
 
-def open_table(path: Path | str, as_text: Collection[str] = ()) -> Table:
+def open_table(path: Path | str) -> Table:
     r"""Open a Parquet or CSV file.
 
     Parameters
     ----------
     path : Path
-        Named .parquet, .pq, .csv or .tsv, and holding that.
-    as_text : collection of str
-        Columns that CSV shall give as text, whatever they look like.
+        A file named .parquet, .pq, .csv or .tsv.
 
     Raises
     ------
     TableError
-        If there is no such file, or it is not what its name says.
+        If the file does not exist, or its content does not agree with its name.
 
     Examples
     --------
@@ -114,72 +131,56 @@ def open_table(path: Path | str, as_text: Collection[str] = ()) -> Table:
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "nodes.csv")
     ...     _ = path.write_text("id,age\n007,30\n")
-    ...     [batch.to_pylist() for batch in open_table(path, as_text=["id"]).batches()]
+    ...     [batch.to_pylist() for batch in open_table(path).batches(as_text=["id"])]
     [[{'id': '007', 'age': 30}]]
     """
     path = Path(path)
     named = SUFFIXES.get(path.suffix.lower())
-    found = _content(path)
+    start = _read_start(path)
+    if start.startswith(MAGIC):
+        found = "Parquet"
+    else:
+        found = "neither Parquet nor text" if b"\0" in start[:4096] else "text"
     if found == "Parquet" and named != "CSV":
         table: Table = _Parquet(path)
     elif found == "text" and named == "CSV":
-        table = _Csv(path, as_text)
+        table = _Csv(path, start)
     else:
         known = " and ".join(sorted(set(SUFFIXES.values())))
-        rule = f"named {path.suffix or 'without an ending'}, but holds {found}"
-        advice = f"{known} are read; name them {', '.join(SUFFIXES)}."
-        raise TableError(f"{path} is {rule}. {advice}")
-    with _told(table):
-        names = table.schema.names
-    twice = [name for name, times in Counter(names).items() if times > 1]
+        rule = f"is named {path.suffix or 'without a suffix'}, but contains {found}"
+        advice = f"{known} files can be read; their suffixes are {', '.join(SUFFIXES)}."
+        raise TableError(f"{path} {rule}. {advice}")
+    twice = [name for name, times in Counter(table.schema.names).items() if times > 1]
     if twice:
-        rule = "columns must have names of their own"
-        raise TableError(f"{path}: {rule}; found twice: {', '.join(map(repr, twice))}.")
+        found = f"duplicate column names: {', '.join(map(repr, twice))}"
+        raise TableError(f"{path} contains {found}. Give every column a different name.")
     return table
-
-
-def numbered(
-    table: Table, columns: Sequence[str], size: int = BATCH
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    r"""Batches with the number of their first row.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "links.csv")
-    ...     _ = path.write_text("a,b\n7,8\n8,9\n")
-    ...     [(row, len(batch)) for row, batch in numbered(open_table(path), ["a"])]
-    [(1, 2)]
-    """
-    row = 1
-    for batch in table.batches(columns, size):
-        yield row, batch
-        row += batch.num_rows
 
 
 class _Parquet(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _told(self), pyarrow.parquet.ParquetFile(path) as file:
+        with _table_errors(self), pyarrow.parquet.ParquetFile(path) as file:
             self.schema = file.schema_arrow
             self.rows = file.metadata.num_rows
 
-    def sample(self, rows: int = 1000) -> pa.Table:
-        """The first rows, from as many row groups as hold them."""
-        taken, missing = [], rows
-        for batch in self.batches(size=rows):
+    def sample(self) -> pa.Table:
+        """The first rows, from as many row groups as needed."""
+        taken, missing = [], SAMPLE
+        for batch in self.batches(size=SAMPLE):
             taken.append(batch.slice(0, missing))
             missing -= len(taken[-1])
             if not missing:
                 break
         return pa.Table.from_batches(taken, self.schema)
 
-    def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        # A buffer a column, nothing ahead: else Arrow holds all of a row group as it is stored.
+    def _read(
+        self, columns: list[str], size: int, as_text: Collection[str]
+    ) -> Iterator[pa.RecordBatch]:
+        # One buffer per column and no read-ahead: otherwise Arrow keeps a whole row group.
         buffered = pyarrow.parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
         with buffered as file:
-            # One row group at a time: asked for all, Arrow holds on to those it has read.
+            # One row group at a time: otherwise Arrow keeps the row groups that it has read.
             for group in range(file.num_row_groups):
                 for batch in file.iter_batches(size, row_groups=[group], columns=columns):
                     yield batch.select(columns)
@@ -188,28 +189,37 @@ class _Parquet(Table):
 class _Csv(Table):
     rows = None
 
-    def __init__(self, path: Path, as_text: Collection[str]) -> None:
+    def __init__(self, path: Path, start: bytes) -> None:
         self.path = path
         self.schema = pa.schema([])
-        with _told(self), path.open("rb") as file:
-            header = file.readline(BLOCK)
-        self._delimiter = max(",;\t", key=header.decode(errors="replace").count)
-        with _told(self), self._open(dict.fromkeys(as_text, pa.string()), None, []) as reader:
+        header = start.split(b"\n", 1)[0].decode(errors="replace")
+        self._delimiter = max(",;\t", key=header.count)
+        with _table_errors(self), self._open({}, None, []) as reader:
             fields = [
                 field.with_type(pa.string()) if pa.types.is_null(field.type) else field
                 for field in reader.schema
             ]
-        self.schema = pa.schema(fields)
+            self.schema = pa.schema(fields)
+            first = [next((batch for batch in reader if batch.num_rows), None)]
+            rows = pa.Table.from_batches(filter(None, first), reader.schema)
+            self._sample = rows.slice(0, SAMPLE).cast(self.schema)
 
-    def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+    def sample(self) -> pa.Table:
+        """The first rows of the first block; rows with missing values are left out."""
+        return self._sample
+
+    def _read(
+        self, columns: list[str], size: int, as_text: Collection[str]
+    ) -> Iterator[pa.RecordBatch]:
         types = {field.name: field.type for field in self.schema}
+        types |= {name: pa.string() for name in as_text if name in types}
         broken: list[tuple[int, str]] = []
         with self._open(types, columns, broken) as reader:
             for batch in reader:
                 if not broken:
                     yield batch
         problems = Problems()
-        rule = f"rows must have {len(self.schema)} values, as the header has"
+        rule = f"rows must have {len(self.schema)} values, like the header"
         problems.rows(rule, [row for row, _ in broken], [text for _, text in broken])
         problems.check(str(self.path))
 
@@ -222,7 +232,7 @@ class _Csv(Table):
 
         return pyarrow.csv.open_csv(
             self.path,
-            # One thread knows the number of a row. Decoding refuses what is not UTF-8.
+            # Row numbers are known with one thread only. Decoding rejects other text than UTF-8.
             read_options=pyarrow.csv.ReadOptions(
                 block_size=BLOCK, use_threads=False, encoding="utf-8-sig"
             ),
@@ -233,51 +243,52 @@ class _Csv(Table):
         )
 
 
-def _content(path: Path) -> str:
-    """What a file holds by its first bytes: Parquet, text or what else; an error if nothing."""
+def _read_start(path: Path) -> bytes:
+    """The first bytes of a file, up to the end of its first line and at least 4096."""
     try:
         with path.open("rb") as file:
-            start = file.read(4096)
+            start = file.readline(BLOCK)
+            start += file.read(max(0, 4096 - len(start)))
     except OSError as error:
-        raise TableError(f"{path} {_unread(error)}") from error
+        raise TableError(f"{path} {_unreadable(error)}") from error
     if not start.strip():
         raise TableError(f"{path} is empty. A table has a header and rows.")
-    if start.startswith(MAGIC):
-        return "Parquet"
-    return "neither Parquet nor text" if b"\0" in start else "text"
+    return start
 
 
 @contextmanager
-def _told(table: Table) -> Iterator[None]:
-    """Arrow's errors about a file, told as the user's."""
+def _table_errors(table: Table) -> Iterator[None]:
+    """Turn Arrow's errors about a file into a `TableError` that says what to do."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow raises OSErrors for broken content, too; those of the system have a number.
+        # Arrow raises OSErrors for damaged content, too; errors of the system have a number.
         if isinstance(error, OSError) and error.errno:
-            reason = _unread(error)
+            reason = _unreadable(error)
         else:
-            reason = _reason(table, str(error))
+            reason = _explain(table, str(error))
         raise TableError(f"{table.path} {reason}") from error
 
 
-def _unread(error: OSError) -> str:
-    advice = "Name a Parquet or CSV file that is there; if it is, give the same command again."
+def _unreadable(error: OSError) -> str:
+    advice = "Name an existing Parquet or CSV file; if it exists, run the same command again."
     return f"cannot be read: {os.strerror(error.errno or errno.EIO)}. {advice}"
 
 
-def _reason(table: Table, text: str) -> str:
+def _explain(table: Table, text: str) -> str:
     misfit = MISFIT.fullmatch(text)
     if misfit:
         column, row, kind, found = misfit.groups()
         name = table.schema.names[int(column)] if len(table.schema) else f"#{column}"
         where = f"row {int(row) - 1}: " if row else ""
-        took = f"column {name!r} holds {kind} by its first rows"
-        return f"cannot be read: {took}; {where}{found}. Correct it, or declare the column text."
+        inferred = f"column {name!r} contains {kind} in its first rows"
+        return (
+            f"cannot be read: {inferred}; {where}{found}. Correct it, or declare the column text."
+        )
     if "codec can't decode" in text:
-        return f"must be text in UTF-8: {text}. Save it as such."
+        return f"must be text in UTF-8: {text}. Save it in this encoding."
     if "straddling" in text:
         return f"has a row of more than {BLOCK} bytes. Close the quotes, or use Parquet."
     if "cannot infer number of columns" in text:
         return "has no rows. A table has a header and rows."
-    return f"is broken: {text.rstrip('.')}. Write it anew."
+    return f"is damaged: {text.rstrip('.')}. Write it again."

@@ -1,7 +1,7 @@
-"""Tables of links become pairs of rows.
+"""Read link tables into pairs of row numbers.
 
-A link table has two columns of ids, which are compared as text, as those of nodes are. What stands
-twice, leads nowhere or back is counted and told.
+A link table has two columns of ids, which are compared as text, like the ids of a node table.
+Duplicate links, links to unknown nodes and self-loops are counted and reported.
 """
 
 from __future__ import annotations
@@ -14,33 +14,34 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from linkdist.data.edges import link_keys, links_of_keys
 from linkdist.data.graph import IntArray
-from linkdist.tables.io import Table, numbered, open_table
+from linkdist.tables.io import Table, open_table
 from linkdist.tables.schema import places_among, single_values, text_of
 from linkdist.tables.validation import SHOWN, Problems, Rows
 
 LINKS = 1 << 20
-"""Rows of a batch of links: large, since all ids are indexed anew for each."""
+"""Number of rows in a batch of links; it is large because each batch builds an index of all ids."""
 
 
 @dataclass(frozen=True)
 class LinkReport:
-    """What became of the rows of a link table.
+    """Counts of the rows of a link table.
 
     Attributes
     ----------
     total : int
-        Rows: kept, of unknown nodes, or duplicates.
+        Number of rows, the sum of `kept`, `unknown` and `duplicates`.
     kept : int
-        Links.
+        Number of links.
     unknown : int
-        Rows that name a node that is not there; they are left out.
+        Number of rows with an unknown node, which are skipped.
     duplicates : int
-        Rows that name a link again, in either direction; they are merged.
+        Number of rows that repeat a link, in either direction; they are merged.
     loops : int
-        Links of a node with itself; they are kept.
+        Number of self-loops among the links, which are kept.
     examples : tuple of (int, str or None)
-        The first unknown nodes, with their rows; None where an id is missing.
+        Rows and ids of the first unknown nodes; None where an id is missing.
     """
 
     total: int
@@ -51,7 +52,7 @@ class LinkReport:
     examples: tuple[tuple[int, str | None], ...] = ()
 
     def __str__(self) -> str:
-        """What became of them in a sentence."""
+        """A sentence with all counts."""
         parts = [f"{self.kept} links from {self.total} rows"]
         if self.duplicates:
             parts.append(f"duplicates merged: {self.duplicates}")
@@ -59,7 +60,7 @@ class LinkReport:
             parts.append(f"self-loops kept: {self.loops}")
         if self.unknown:
             first = ", ".join(f"{value!r} in row {row}" for row, value in self.examples)
-            parts.append(f"left out, of unknown nodes: {self.unknown} (first: {first})")
+            parts.append(f"skipped, with unknown nodes: {self.unknown} (first: {first})")
         return f"{'; '.join(parts)}."
 
 
@@ -77,23 +78,23 @@ def read_links(
     path : Path
         A Parquet or CSV file.
     ids : (n,) Arrow array
-        The nodes' ids, each its own, as in `Nodes`.
+        The ids of the nodes, without duplicates, as in `Nodes`.
     source, target : str, optional
-        The columns of a link's two nodes; by default the first two.
+        The columns of the two nodes of a link; by default the first two columns.
     strict : bool
         Whether unknown nodes, duplicates and self-loops are errors.
 
     Returns
     -------
     links : (m, 2) int64 array
-        Each link once, by its nodes' places in `ids`, the smaller first, in order.
+        Each link once, as positions in `ids`, sorted and with the smaller position first.
     report : LinkReport
-        What became of the rows.
+        Counts of the rows.
 
     Raises
     ------
     TableError
-        If no link is left, or anything is wrong and `strict`.
+        If there are no links or, with `strict`, any other problems.
 
     Examples
     --------
@@ -107,18 +108,18 @@ def read_links(
     >>> print(report)
     2 links from 3 rows; duplicates merged: 1; self-loops kept: 1.
     """
-    ends = link_ends(path, source, target)
+    table = open_table(path)
+    ends = link_ends(table, source, target)
     known = text_of(ids)
-    places, named = _places(path, ends, known)
+    places, named = _places(table, ends, known)
 
     def pairs(rows: IntArray) -> list[list[str]]:
         return [known.take(pa.array(places[row])).to_pylist() for row in rows[:SHOWN]]
 
     known_both = (places >= 0).all(axis=1)
     there, lost = np.flatnonzero(known_both), np.flatnonzero(~known_both)
-    low, high = np.sort(places[there], axis=1).T
-    keys, first = np.unique(low * len(known) + high, return_index=True)
-    links = np.stack(np.divmod(keys, max(len(known), 1)), axis=1)
+    keys, first = np.unique(link_keys(places[there], len(known)), return_index=True)
+    links = links_of_keys(keys, len(known))
     again = np.delete(there, first)  # rows
     loops = np.sort(there[first[links[:, 0] == links[:, 1]]])
     examples = tuple(zip((lost[:SHOWN] + 1).tolist(), named, strict=True))
@@ -142,16 +143,16 @@ def check_links(
     again: Examples = ((), ()),
     loops: Examples = ((), ()),
 ) -> None:
-    """Refuse links of which none is left or, if `strict`, with which anything is wrong.
+    """Raise an error if a link table has no links or, with `strict`, any other problems.
 
     Parameters
     ----------
     path : Path
         The link table.
     ends : tuple of str
-        Its columns of a link's two nodes.
+        The columns of the two nodes of a link.
     report : LinkReport
-        What became of its rows.
+        Counts of the rows.
     strict : bool
         Whether unknown nodes, duplicates and self-loops are errors.
     again, loops : rows and ids
@@ -161,27 +162,27 @@ def check_links(
     --------
     >>> check_links("links.csv", ("a", "b"), LinkReport(2, 0, 2, examples=((1, "x"), (2, "y"))))
     Traceback (most recent call last):
-    linkdist.errors.TableError: links.csv: columns 'a' and 'b' must hold ids of the node table, \
-but no row names two nodes of it; row 1 has 'x', row 2 has 'y'.
+    linkdist.errors.TableError: links.csv: columns 'a' and 'b' must contain ids of the node \
+table, but no row contains two of them; row 1 has 'x', row 2 has 'y'.
     """
     problems = Problems()
     lost = [row for row, _ in report.examples], [value for _, value in report.examples]
     if not report.total:
         problems.add("the table has no rows; a graph needs links")
     elif not report.kept:
-        rule = f"columns {ends[0]!r} and {ends[1]!r} must hold ids of the node table"
-        problems.rows(f"{rule}, but no row names two nodes of it", *lost, report.unknown)
+        rule = f"columns {ends[0]!r} and {ends[1]!r} must contain ids of the node table"
+        problems.rows(f"{rule}, but no row contains two of them", *lost, report.unknown)
     elif strict:
-        problems.rows("links must name nodes of the node table", *lost, report.unknown)
-        problems.rows("links must stand once, in one direction", *again, report.duplicates)
-        problems.rows("links must join two nodes", *loops, report.loops)
+        problems.rows("links must connect nodes of the node table", *lost, report.unknown)
+        problems.rows("links must be listed once, in one direction", *again, report.duplicates)
+        problems.rows("links must connect two different nodes", *loops, report.loops)
     problems.check(str(path))
 
 
 def link_ends(
-    path: Path | str, source: str | None = None, target: str | None = None
+    table: Table, source: str | None = None, target: str | None = None
 ) -> tuple[str, str]:
-    r"""The columns of a link table that hold a link's two nodes, by default the first two.
+    r"""Find the columns of the two nodes of a link, by default the first two columns.
 
     Examples
     --------
@@ -189,30 +190,38 @@ def link_ends(
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "links.csv")
     ...     _ = path.write_text("year,a,b\n2020,7,8\n")
-    ...     link_ends(path, target="a")
+    ...     link_ends(open_table(path), target="a")
     ('year', 'a')
     """
-    return _ends(open_table(path), source, target)
+    names, problems = table.schema.names, Problems()
+    given = [name for name in (source, target) if name is not None]
+    problems.names("column", dict.fromkeys(given), names)
+    rest = [name for name in names if name not in given]
+    if source == target is not None or len(given) + len(rest) < 2:
+        problems.add(f"links need two columns of ids; found {', '.join(given or names)}")
+    problems.check(str(table.path))
+    first = rest.pop(0) if source is None else source
+    return first, rest.pop(0) if target is None else target
 
 
 def link_batches(
-    path: Path | str, ends: tuple[str, str], size: int | None = None
+    table: Table, ends: tuple[str, str], size: int | None = None
 ) -> Iterator[tuple[int, pa.Array, pa.Array]]:
-    r"""The ids of a link table of any length, batch by batch.
+    r"""Read the ids of a link table of any size, batch by batch.
 
     Parameters
     ----------
-    path : Path
-        A Parquet or CSV file.
+    table : Table
+        As `open_table` returns it.
     ends : tuple of str
-        The columns of a link's two nodes.
+        The columns of the two nodes of a link.
     size : int, optional
-        Rows of a batch, at most; by default `LINKS`.
+        Maximum number of rows in a batch; by default `LINKS`.
 
     Yields
     ------
     first_row : int
-        The number of the batch's first row.
+        Row number of the first row of the batch.
     sources, targets : (k,) arrays of large_string
         Ids as text, null where missing.
 
@@ -222,36 +231,23 @@ def link_batches(
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "links.csv")
     ...     _ = path.write_text("a,b\n7,8\n8,\n")
-    ...     ((row, a, b),) = link_batches(path, ("a", "b"))
+    ...     ((row, a, b),) = link_batches(open_table(path), ("a", "b"))
     >>> row, a.to_pylist(), b.to_pylist()
     (1, ['7', '8'], ['8', None])
     """
     problems = Problems()
-    for first_row, batch in numbered(open_table(path, as_text=ends), ends, size or LINKS):
+    for first_row, batch in table.numbered_batches(ends, size or LINKS, as_text=ends):
         sources, targets = (text_of(single_values(batch, name, problems)) for name in ends)
         yield first_row, sources, targets
-    problems.check(str(path))
-
-
-def _ends(table: Table, source: str | None, target: str | None) -> tuple[str, str]:
-    """The columns of a link's two nodes."""
-    names, problems = table.schema.names, Problems()
-    asked = [name for name in (source, target) if name is not None]
-    problems.names("column", dict.fromkeys(asked), names)
-    rest = [name for name in names if name not in asked]
-    if source == target is not None or len(asked) + len(rest) < 2:
-        problems.add(f"links need two columns of ids; found {', '.join(asked or names)}")
     problems.check(str(table.path))
-    first = rest.pop(0) if source is None else source
-    return first, rest.pop(0) if target is None else target
 
 
 def _places(
-    path: Path | str, ends: tuple[str, str], known: pa.Array
+    table: Table, ends: tuple[str, str], known: pa.Array
 ) -> tuple[IntArray, list[str | None]]:
-    """Each row's two nodes by their places, -1 where unknown, and the first unknown ids."""
+    """The positions of both nodes of each row, -1 if unknown, and the first unknown ids."""
     parts, named = [np.empty((0, 2), dtype=np.int64)], list[str | None]()
-    for _, *texts in link_batches(path, ends):
+    for _, *texts in link_batches(table, ends):
         parts.append(np.stack([places_among(text, known) for text in texts], axis=1))
         unknown = parts[-1] < 0
         for row in np.flatnonzero(unknown.any(axis=1))[: SHOWN - len(named)]:

@@ -1,63 +1,58 @@
-"""Tables of nodes become arrays.
+"""Read node tables into arrays.
 
-A node table has a column of ids, one of labels and columns that are features. Ids are compared as
-text: 7 in Parquet and 7 in CSV are one node, 007 is another.
+A node table has a column of ids, a column of labels and feature columns. Ids are compared as text:
+7 in Parquet and 7 in CSV are the same node, 007 is another one.
 
-A CSV file does not say what its columns hold, and its first rows may mislead. What a node table is
-read for is therefore read as text and understood by its encoder, which knows the row of what does
-not fit; only dates and truth values are left to Arrow.
+The types of CSV columns are inferred from their first rows, which may not be typical. Columns are
+therefore read as text and parsed by their encoders, which report the row of an unsuitable value;
+only dates and Booleans are parsed by Arrow.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, IntArray, stacked
+from linkdist.data.graph import FeatureMatrix, IntArray, stacked
 from linkdist.progress import Progress
-from linkdist.tables.encoders import Encoders, make_encoders
-from linkdist.tables.io import BATCH, Table, numbered, open_table
-from linkdist.tables.schema import Guess, guess, places_among, single_values, text_of
-from linkdist.tables.validation import SHOWN, Problems
+from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
+from linkdist.tables.io import BATCH, Table, open_table
+from linkdist.tables.labels import encode_labels, sorted_classes
+from linkdist.tables.schema import Guess, guess, single_values, text_of
+from linkdist.tables.validation import SHOWN, Problems, show_value
 
-WHOLE = re.compile(r"-?[0-9]{1,18}")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nodes:
-    """A node table as arrays.
+    """The arrays of a node table.
 
     Attributes
     ----------
     ids : (n,) Arrow array
-        In the table's type, or text from CSV.
+        Ids, in the type of the Parquet column or as text from CSV.
     labels : (n,) int64 array
         y, from 0 to C - 1, or `UNKNOWN`.
     classes : tuple of str
-        The C classes' names: whole numbers by size, others by name.
+        Names of the C classes; integers are sorted by value, other names alphabetically.
     features : (n, d) float32 array or CSR matrix
-        x, a row a node.
-    encoders : Encoders
-        That gave the features.
+        x, one row per node.
+    encoders : FeatureEncoder
+        The encoder that produced the features.
     guesses : dict of str to Guess
-        What each column was taken for; empty where the encoders were given.
+        The inferred kinds of columns; empty if an encoder was passed.
     unknown_labels : dict of str to int
-        Labels outside the classes given, and how often each stands.
+        Labels that are not among the classes that were passed, with their counts.
     """
 
     ids: pa.Array
     labels: IntArray
     classes: tuple[str, ...]
     features: FeatureMatrix
-    encoders: Encoders
+    encoders: FeatureEncoder
     guesses: Mapping[str, Guess] = field(default_factory=dict)
     unknown_labels: Mapping[str, int] = field(default_factory=dict)
 
@@ -68,7 +63,7 @@ def read_nodes(
     label: str | None,
     kinds: Mapping[str, str] | None = None,
     features: Sequence[str] | None = None,
-    encoders: Encoders | None = None,
+    encoders: FeatureEncoder | None = None,
     progress: Progress | None = None,
     classes: tuple[str, ...] | None = None,
 ) -> Nodes:
@@ -79,24 +74,23 @@ def read_nodes(
     path : Path
         A Parquet or CSV file.
     id, label : str
-        The columns of ids and of labels. A label may be missing, empty or, among whole numbers,
-        -1: then it is unknown.
+        The columns of ids and labels. A label is unknown if it is missing, empty or, among integer
+        labels, -1.
     kinds : mapping of str to str, optional
-        Columns that are of another kind than guessed.
+        Kinds of columns that should not be inferred.
     features : sequence of str, optional
-        The columns that are features; by default all others that can be.
-    encoders : Encoders, optional
-        Those of a model, used as they are; by default they learn from this table.
+        The feature columns; by default all suitable columns.
+    encoders : FeatureEncoder, optional
+        The encoder of a model, which is not changed; by default a new one is fitted.
     progress : callable, optional
-        Called with rows done and rows in all, 0 while unknown; a table that encoders learn from
-        is read twice.
+        Called with the number of rows that are done and the number of all rows, 0 if unknown.
     classes : tuple of str, optional
-        Those of a model; by default all that the labels name.
+        The classes of a model; by default all classes among the labels.
 
     Raises
     ------
     TableError
-        With every problem of the table.
+        Lists all problems of the table.
 
     Examples
     --------
@@ -108,64 +102,51 @@ def read_nodes(
     >>> nodes.classes, nodes.labels.tolist(), nodes.features[:2].tolist()
     (('art', 'math'), [1, 0, -1], [[-1.2247449159622192], [1.2247449159622192]])
     """
-    table, problems, guesses = open_table(path), Problems(), {}
-    learn = encoders is None
+    table = _NodeTable(open_table(path), id, label, encoders, kinds, features)
+    problems, present = table.problems, table.present
+    ids, labels = list[pa.Array](), list[pa.Array]()
+
+    def batches() -> Iterator[tuple[int, pa.RecordBatch]]:
+        for first_row, batch in table.batches(progress=progress):
+            ids.append(single_values(batch, id, problems))
+            labels.append(text_of(single_values(batch, label, problems)))
+            yield first_row, batch
+
     if encoders is None:
-        guesses = _guesses(table, id, label, kinds or {}, features, problems)
-        used = {name: found.kind for name, found in guesses.items() if found.kind is not None}
-        encoders = make_encoders(used)
-    table, present, columns = _as_nodes(table, [id, label], encoders, problems)
-    bar = _Bar(table.rows, 2 if learn else 1, progress)
-    ids, labels, blocks = [], [], []
-    for first_row, batch in numbered(table, columns):
-        ids.append(single_values(batch, id, problems))
-        labels.append(text_of(single_values(batch, label, problems)))
-        if learn:
-            present.see(batch, first_row, problems)
-        else:
-            blocks.append(present.encode(batch, first_row, problems))
-        bar.advance(batch.num_rows)
-    if learn:
-        present.settle()
-    if not ids:
-        problems.add("the table has no rows")
-        problems.check(str(path))
-    if id in table.schema.names:
+        x = present.fit_transform(batches(), problems)
+    else:
+        blocks = [present.transform(batch, row, problems) for row, batch in batches()]
+        x = stacked(blocks or [present.concatenate([], 0)])
+    table.check_rows(sum(map(len, ids)))
+    if id in table.columns:
         check_ids(pa.concat_arrays(ids), id, problems)
     text = pa.concat_arrays(labels)
-    if classes is None and label is not None and label in table.schema.names:
-        classes = _classes(text, label, problems)
-    _check_features(present, encoders, problems)
-    problems.check(str(path))
-    if learn:
-        bar.know()
-        for first_row, batch in numbered(table, columns):
-            blocks.append(encoders.encode(batch, first_row))
-            bar.advance(batch.num_rows)
-    y, unknown = _labels(text, classes or ())
-    x = stacked(blocks)
-    return Nodes(pa.concat_arrays(ids), y, classes or (), x, encoders, guesses, unknown)
+    if classes is None:
+        classes = table.find_classes(text)
+    table.check()
+    y, unknown = encode_labels(text, classes)
+    return Nodes(pa.concat_arrays(ids), y, classes, x, table.encoder, table.guesses, unknown)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first reading of a node table tells; its rows are not held.
+    """The result of a first pass over a node table that may be larger than memory.
 
     Attributes
     ----------
     rows : int
-        n.
+        n, the number of nodes.
     classes : tuple of str
-        As in `Nodes`.
-    encoders : Encoders
-        That have learnt from all rows.
+        Names of the classes, as in `Nodes`.
+    encoders : FeatureEncoder
+        The fitted encoder.
     guesses : mapping of str to Guess
-        What each column was taken for.
+        The inferred kinds of columns.
     """
 
     rows: int
     classes: tuple[str, ...]
-    encoders: Encoders
+    encoders: FeatureEncoder
     guesses: Mapping[str, Guess]
 
 
@@ -177,14 +158,14 @@ def survey_nodes(
     features: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Survey:
-    r"""Learn from a node table of any length what `read_nodes` would; parameters as there.
+    r"""Fit an encoder to a node table of any size; parameters as in `read_nodes`.
 
-    Ids that stand twice are not looked for.
+    Duplicate ids are not detected.
 
     Raises
     ------
     TableError
-        With every other problem of the table.
+        Lists all other problems of the table.
 
     Examples
     --------
@@ -196,29 +177,20 @@ def survey_nodes(
     >>> survey.rows, survey.classes, survey.encoders.d
     (3, ('art', 'math'), 1)
     """
-    table, problems = open_table(path), Problems()
-    guesses = _guesses(table, id, label, kinds or {}, features, problems)
-    used = {name: found.kind for name, found in guesses.items() if found.kind is not None}
-    encoders = make_encoders(used)
-    table, present, columns = _as_nodes(table, [id, label], encoders, problems)
-    bar = _Bar(table.rows, 1, progress)
+    table = _NodeTable(open_table(path), id, label, None, kinds, features)
     rows, labels = 0, pa.array([], pa.large_string())
-    for first_row, batch in numbered(table, columns):
-        if id in columns:
-            _check_there(text_of(single_values(batch, id, problems)), id, problems, first_row)
-        text = text_of(single_values(batch, label, problems))
+    for first_row, batch in table.batches(progress=progress):
+        if id in table.columns:
+            ids = text_of(single_values(batch, id, table.problems))
+            _check_missing(ids, id, table.problems, first_row)
+        text = text_of(single_values(batch, label, table.problems))
         labels = pa.concat_arrays([labels, text.drop_null().unique()]).unique()
-        present.see(batch, first_row, problems)
+        table.present.partial_fit(batch, first_row, table.problems)
         rows += batch.num_rows
-        bar.advance(batch.num_rows)
-    present.settle()
-    if not rows:
-        problems.add("the table has no rows")
-        problems.check(str(path))
-    classes = _classes(labels, label, problems) if label in columns else ()
-    _check_features(present, encoders, problems)
-    problems.check(str(path))
-    return Survey(rows, classes, encoders, guesses)
+    table.check_rows(rows)
+    classes = table.find_classes(labels)
+    table.check()
+    return Survey(rows, classes, table.encoder, table.guesses)
 
 
 def encoded_nodes(
@@ -229,29 +201,29 @@ def encoded_nodes(
     skip: int = 0,
     size: int = BATCH,
 ) -> Iterator[tuple[pa.Array, IntArray, FeatureMatrix]]:
-    r"""Ids, labels and features of a surveyed node table, batch by batch.
+    r"""Read ids, labels and features of a node table after `survey_nodes`, batch by batch.
 
     Parameters
     ----------
     path : Path
         A Parquet or CSV file.
     id, label : str
-        The columns of ids and of labels.
+        The columns of ids and labels.
     survey : Survey
-        Of this very table.
+        The survey of this table.
     skip : int
-        Rows to leave out, as many as earlier batches had.
+        Number of rows to skip, which must be the end of a batch.
     size : int
-        Rows of a batch, at most.
+        Maximum number of rows in a batch.
 
     Yields
     ------
     ids : (k,) array of large_string
-        As text.
+        Ids as text.
     labels : (k,) int64 array
-        As in `Nodes`.
+        Labels, as in `Nodes`.
     features : (k, d) float32 array or CSR matrix
-        As in `Nodes`.
+        Features, as in `Nodes`.
 
     Examples
     --------
@@ -264,102 +236,160 @@ def encoded_nodes(
     >>> ids.to_pylist(), labels.tolist(), x.shape
     (['7', '8', '9'], [1, 0, -1], (3, 1))
     """
-    problems = Problems()
-    table, encoders, columns = _as_nodes(open_table(path), [id, label], survey.encoders, problems)
-    for first_row, batch in numbered(table, columns, size):
+    table = _NodeTable(open_table(path), id, label, survey.encoders)
+    for first_row, batch in table.batches(size):
         if first_row > skip:
-            ids = text_of(single_values(batch, id, problems))
-            y, _ = _labels(text_of(single_values(batch, label, problems)), survey.classes)
-            yield ids, y, encoders.encode(batch, first_row)
+            ids = text_of(single_values(batch, id, table.problems))
+            text = text_of(single_values(batch, label, table.problems))
+            y, _ = encode_labels(text, survey.classes)
+            yield ids, y, table.present.transform(batch, first_row)
 
 
 def node_batches(
-    path: Path | str, id: str, encoders: Encoders, size: int = BATCH
+    table: Table, id: str, encoders: FeatureEncoder, size: int = BATCH
 ) -> Iterator[tuple[pa.Array, FeatureMatrix]]:
-    r"""Ids and features of a node table of any length, batch by batch.
+    r"""Read ids and features of a node table of any size, batch by batch.
 
     Parameters
     ----------
-    path : Path
-        A Parquet or CSV file.
+    table : Table
+        As `open_table` returns it.
     id : str
-        The column of ids; they may be missing or stand twice.
-    encoders : Encoders
-        Those of a model.
+        The column of ids, which may be missing or duplicate.
+    encoders : FeatureEncoder
+        The encoder of a model.
     size : int
-        Rows of a batch, at most.
+        Maximum number of rows in a batch.
 
     Raises
     ------
     TableError
-        With every problem of the table: nothing is given from the first one on.
+        Lists all problems of the table; no batch follows after the first problem.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> encoders = make_encoders({"age": "numeric"})
+    >>> encoder = make_feature_encoder({"age": "numeric"})
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "nodes.csv")
     ...     _ = path.write_text("paper,age\n7,1\n8,3\n")
-    ...     [(ids.to_pylist(), x.shape) for ids, x in node_batches(path, "paper", encoders)]
+    ...     batches = node_batches(open_table(path), "paper", encoder)
+    ...     [(ids.to_pylist(), x.shape) for ids, x in batches]
     [(['7', '8'], (2, 1))]
     """
-    problems = Problems()
-    table, present, columns = _as_nodes(open_table(path), [id], encoders, problems)
-    for first_row, batch in numbered(table, columns, size):
-        ids = single_values(batch, id, problems)
-        x = present.encode(batch, first_row, problems)
-        if not problems:
+    nodes = _NodeTable(table, id, None, encoders)
+    for first_row, batch in nodes.batches(size):
+        ids = single_values(batch, id, nodes.problems)
+        x = nodes.present.transform(batch, first_row, nodes.problems)
+        if not nodes.problems:
             yield ids, x
-    problems.check(str(path))
+    nodes.problems.check(str(table.path))
 
 
-def _as_nodes(
-    table: Table, singles: Sequence[str | None], encoders: Encoders, problems: Problems
-) -> tuple[Table, Encoders, list[str]]:
-    """The table as nodes are read from it; the encoders and the columns that have their place."""
-    asked = dict.fromkeys([*(name for name in singles if name is not None), *encoders.names])
-    problems.names("column", asked, table.schema.names)
-    columns = [name for name in asked if name in table.schema.names]
-    if not columns:
-        problems.check(str(table.path))
-    here = [column for column in encoders.columns if column.name in columns]
-    typed = {
-        column.name
-        for column in here
-        if column.kind == "numeric" and _is_typed(table.schema.field(column.name).type)
-    }
-    as_text = [name for name in columns if name in singles or name not in typed]
-    return open_table(table.path, as_text), Encoders(here), columns
+class _NodeTable:
+    """An open node table, its encoder, and its problems.
+
+    Attributes
+    ----------
+    columns : list of str
+        The columns to read, without those that the table does not have.
+    encoder, present : FeatureEncoder
+        The encoder of all feature columns, and of those that the table has.
+    guesses : dict of str to Guess
+        The inferred kinds of columns; empty if an encoder was passed.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        id: str,
+        label: str | None,
+        encoder: FeatureEncoder | None = None,
+        kinds: Mapping[str, str] | None = None,
+        features: Sequence[str] | None = None,
+    ) -> None:
+        self.problems = Problems()
+        self._table, self._label = table, label
+        self.guesses = {}
+        keys = [name for name in (id, label) if name is not None]
+        if encoder is None:
+            if id == label:
+                self.problems.add(f"ids and labels must be two columns; both are {id!r}")
+            self.guesses = _guess_kinds(table, keys, kinds or {}, features, self.problems)
+            used = {name: found.kind for name, found in self.guesses.items() if found.kind}
+            encoder = make_feature_encoder(used)
+        wanted = dict.fromkeys([*keys, *encoder.names])
+        self.problems.names("column", wanted, table.schema.names)
+        self.columns = [name for name in wanted if name in table.schema.names]
+        if not self.columns:
+            self.problems.check(str(table.path))
+        self.encoder = encoder
+        self.present = FeatureEncoder([one for one in encoder.columns if one.name in self.columns])
+
+    def batches(
+        self, size: int = BATCH, progress: Progress | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Read batches with the row numbers of their first rows."""
+        typed = {
+            one.name
+            for one in self.present.columns
+            if one.kind == "numeric" and _is_typed(self._table.schema.field(one.name).type)
+        }
+        as_text = [name for name in self.columns if name not in typed]
+        for first_row, batch in self._table.numbered_batches(self.columns, size, as_text):
+            yield first_row, batch
+            if progress is not None:
+                progress(first_row - 1 + batch.num_rows, self._table.rows or 0)
+
+    def check_rows(self, rows: int) -> None:
+        """Raise an error if there are no rows."""
+        if not rows:
+            self.problems.add("the table has no rows")
+            self.problems.check(str(self._table.path))
+
+    def find_classes(self, text: pa.Array) -> tuple[str, ...]:
+        """The classes among the labels."""
+        if self._label not in self.columns:
+            return ()
+        classes = sorted_classes(text)
+        if not classes:
+            self.problems.add(f"column {self._label!r} contains no labels; training needs some")
+        elif len(classes) == 1:
+            rule = f"column {self._label!r} must contain labels of two classes or more"
+            self.problems.add(f"{rule}; all are {classes[0]!r}")
+        return classes
+
+    def check(self) -> None:
+        """Raise an error with all problems, if there are any."""
+        # A missing feature column is a problem already.
+        if not self.present.d and len(self.present.columns) == len(self.encoder.columns):
+            self.problems.add("there is no feature column; name some columns and their kinds")
+        self.problems.check(str(self._table.path))
 
 
 def _is_typed(kind: pa.DataType) -> bool:
-    """Whether numbers come of a type that Arrow finds in CSV and that text does not spell."""
+    """Whether Arrow must parse the numbers of a CSV column: dates, times and Booleans."""
     return bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
 
 
-def _guesses(
+def _guess_kinds(
     table: Table,
-    id: str,
-    label: str | None,
+    keys: Sequence[str],
     kinds: Mapping[str, str],
     features: Sequence[str] | None,
     problems: Problems,
 ) -> dict[str, Guess]:
-    """What each column is taken for; `features` and `kinds` have the last word."""
-    asked = list(dict.fromkeys([*(features or ()), *kinds]))
-    problems.names("column", asked, table.schema.names)
-    taken = [name for name in (id, label) if name is not None]
-    for name in asked:
-        if name in taken:
-            problems.add(f"column {name!r} holds ids or labels and cannot be a feature")
-    if id == label:
-        problems.add(f"ids and labels must be two columns; both are {id!r}")
-    guesses = guess(table.schema, table.sample(), taken)
-    guesses |= {name: Guess(kinds[name], "as asked") for name in kinds if name in guesses}
+    """Infer the kind of each column; `features` and `kinds` take precedence."""
+    named = list(dict.fromkeys([*(features or ()), *kinds]))
+    problems.names("column", named, table.schema.names)
+    for name in named:
+        if name in keys:
+            problems.add(f"column {name!r} contains ids or labels and cannot be a feature")
+    guesses = guess(table.schema, table.sample(), keys)
+    guesses |= {name: Guess(kinds[name], "as requested") for name in kinds if name in guesses}
     if features is None:
         return guesses
-    guesses = {name: guesses[name] for name in asked if name in guesses}
+    guesses = {name: guesses[name] for name in named if name in guesses}
     for name, found in guesses.items():
         if found.kind is None:
             problems.add(f"column {name!r} cannot be a feature: it {found.why}")
@@ -367,88 +397,45 @@ def _guesses(
 
 
 def check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
-    """Note ids that are missing or stand twice.
+    """Add missing and duplicate ids to the problems.
 
     Examples
     --------
     >>> problems = Problems()
     >>> check_ids(pa.array([7, 8, 7]), "paper", problems)
-    >>> bool(problems)
-    True
+    >>> problems.check()
+    Traceback (most recent call last):
+    linkdist.errors.TableError: column 'paper' contains duplicate ids: '7' in rows 1 and 3.
     """
     text = text_of(ids)
-    _check_there(text, name, problems)
+    _check_missing(text, name, problems)
+    rows = np.flatnonzero(text.is_valid())
     codes = text.drop_null().dictionary_encode().indices.to_numpy()
-    first = np.unique(codes, return_index=True)[1]
-    again = np.delete(np.flatnonzero(text.is_valid()), first)
-    problems.rows(stand_once(name), again + 1, text.take(pa.array(again[:SHOWN])))
+    order = np.argsort(codes, kind="stable")
+    same = codes[order][1:] == codes[order][:-1]
+    pairs = np.stack([rows[order[1:][same]], rows[order[:-1][same]]], axis=1)  # later, earlier
+    first = pairs[np.argsort(pairs[:, 0])[:SHOWN]]
+    shown = [(later + 1, text[later], earlier + 1) for later, earlier in first.tolist()]
+    add_duplicates(problems, name, shown, len(pairs))
 
 
-def stand_once(name: str) -> str:
-    """The rule that a column of ids broke where two rows have one id.
+def add_duplicates(
+    problems: Problems, name: str, first: Iterable[tuple[int, object, int]], total: int
+) -> None:
+    """Add duplicate ids to the problems, given as row, id and earlier row.
 
     Examples
     --------
-    >>> stand_once("paper")
-    "column 'paper' must hold ids that stand once"
+    >>> problems = Problems()
+    >>> add_duplicates(problems, "paper", [], 0)
+    >>> bool(problems)
+    False
     """
-    return f"column {name!r} must hold ids that stand once"
+    examples = [f"{show_value(id)} in rows {earlier} and {later}" for later, id, earlier in first]
+    problems.examples(f"column {name!r} contains duplicate ids:", examples, total)
 
 
-def _check_there(ids: pa.Array, name: str, problems: Problems, first_row: int = 1) -> None:
-    """Note ids that are missing; ids are texts."""
+def _check_missing(ids: pa.Array, name: str, problems: Problems, first_row: int = 1) -> None:
     missing = np.flatnonzero(ids.is_null())
-    rule = f"column {name!r} must hold an id in each row"
+    rule = f"column {name!r} must contain an id in each row"
     problems.rows(rule, missing + first_row, [None] * len(missing))
-
-
-def _check_features(present: Encoders, asked: Encoders, problems: Problems) -> None:
-    """Note that no feature is left, unless a column is missing, which is noted elsewhere."""
-    if not present.d and len(present.columns) == len(asked.columns):
-        problems.add("no column is left that gives features; name some and their kinds")
-
-
-def _classes(text: pa.Array, name: str, problems: Problems) -> tuple[str, ...]:
-    """The classes that labels name, whole numbers by size, others by name."""
-    found = set(text.drop_null().unique().to_pylist())
-    if _are_whole(found):
-        classes = tuple(sorted(found - {str(UNKNOWN)}, key=lambda label: (int(label), label)))
-    else:
-        classes = tuple(sorted(found))
-    if not classes:
-        problems.add(f"column {name!r} holds no label at all; training needs some")
-    elif len(classes) == 1:
-        rule = f"column {name!r} must hold labels of two classes or more"
-        problems.add(f"{rule}; all are {classes[0]!r}")
-    return classes
-
-
-def _labels(text: pa.Array, classes: tuple[str, ...]) -> tuple[IntArray, dict[str, int]]:
-    """Labels by their places among the classes, and those outside with their counts."""
-    y = places_among(text, pa.array(classes, pa.large_string()))
-    outside = pc.value_counts(text.filter(pa.array(y == UNKNOWN)).drop_null()).to_pylist()
-    unknown = {pair["values"]: pair["counts"] for pair in outside}
-    if _are_whole(classes):
-        unknown.pop(str(UNKNOWN), None)
-    return y, dict(sorted(unknown.items()))
-
-
-def _are_whole(labels: Collection[str]) -> bool:
-    return all(WHOLE.fullmatch(label) for label in labels)
-
-
-class _Bar:
-    """Rows done and rows in all, told to `progress`."""
-
-    def __init__(self, rows: int | None, passes: int, progress: Progress | None) -> None:
-        self._total, self._passes, self._progress = (rows or 0) * passes, passes, progress
-        self._done = 0
-
-    def advance(self, rows: int) -> None:
-        self._done += rows
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-    def know(self) -> None:
-        """After the first pass, what was done is what there is."""
-        self._total = self._done * self._passes

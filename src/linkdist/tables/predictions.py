@@ -1,4 +1,4 @@
-"""A table of predictions that is there whole or not at all."""
+"""Write tables of predictions; an incomplete table is never visible."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from linkdist.errors import OptionError, TableError
 from linkdist.tables.io import SUFFIXES
 
 GROUP = 1 << 14
-"""Rows that are written at once: larger groups would suit readers, but cost memory here."""
+"""Number of rows that are written together; larger groups are faster to read but need memory."""
 
 
 def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]) -> pa.Schema:
-    """Ids, `label`, `confidence` and `p_<class>` for each class, as columns.
+    """The columns of a table of predictions: ids, `label`, `confidence`, `p_<class>` per class.
 
     Raises
     ------
     TableError
-        If the ids' name is one of the others.
+        If the column of ids has the name of another column.
 
     Examples
     --------
@@ -39,8 +39,8 @@ def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]
     """
     added = ["label", "confidence", *(f"p_{name}" for name in classes)]
     if id_name in added:
-        advice = f"Rename the column of ids; {', '.join(added)} are the predictions'."
-        raise TableError(f"{id_name!r} cannot name ids beside predictions. {advice}")
+        advice = f"Rename it; the columns of predictions are {', '.join(added)}."
+        raise TableError(f"{id_name!r} cannot be the name of the column of ids. {advice}")
     types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
     return pa.schema(list(zip([id_name, *added], types, strict=True)))
 
@@ -48,28 +48,28 @@ def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]
 def prediction_batch(
     ids: pa.Array, p: npt.NDArray[np.float32], schema: pa.Schema, classes: pa.Array
 ) -> pa.RecordBatch:
-    """Ids (n,) and probabilities (n, C) as rows of that schema."""
+    """Combine ids (n,) and probabilities (n, C) into rows of `prediction_schema`."""
     label = classes.take(pa.array(p.argmax(axis=1)))
     columns = [ids.cast(schema.types[0]), label, p.max(axis=1), *p.T]
     return pa.record_batch(columns, schema=schema)
 
 
 class PredictionWriter:
-    """A table of predictions that is there whole or not at all.
+    """Writes a table of predictions to a temporary file and renames it when it is complete.
 
-    Its columns are the ids under their own name, `label`, `confidence` (the label's probability)
-    and `p_<class>` for each class.
+    The columns are the ids, `label`, `confidence` (the probability of the label) and one
+    `p_<class>` per class.
 
     Parameters
     ----------
     path : Path
-        Named .parquet, .pq, .csv or .tsv.
+        The file to write, named .parquet, .pq, .csv or .tsv.
     id_name : str
-        The column of ids.
+        Name of the column of ids.
     id_type : DataType
-        Of the ids.
+        Type of the ids.
     classes : sequence of str
-        The C classes' names.
+        Names of the C classes.
 
     Examples
     --------
@@ -89,14 +89,14 @@ class PredictionWriter:
         self.path = Path(path)
         self._classes = pa.array(classes, pa.string())
         if self.path.suffix.lower() not in SUFFIXES:
-            advice = f"Name it {', '.join(SUFFIXES)}."
-            raise TableError(f"{self.path}: its ending says no kind of table. {advice}")
+            advice = f"Use one of {', '.join(SUFFIXES)}."
+            raise TableError(f"{self.path}: the suffix is not that of a table. {advice}")
         self._schema = prediction_schema(id_name, id_type, classes)
         self._waiting: list[pa.RecordBatch] = []
         self._aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
 
     def __enter__(self) -> Self:
-        """Open a file aside."""
+        """Create the temporary file."""
         sweep_aside(self.path)
         with self._written():
             self._file = self._aside.open("xb")
@@ -113,9 +113,9 @@ class PredictionWriter:
         Parameters
         ----------
         ids : (n,) Arrow array
-            Of the type given.
+            Ids of type `id_type`.
         probabilities : (n, C) array
-            A row a node.
+            One row per node.
         """
         p = np.asarray(probabilities, dtype=np.float32)
         if p.shape != (len(ids), len(self._classes)):
@@ -136,15 +136,15 @@ class PredictionWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the file its name, or take it away after a failure."""
+        """Rename the temporary file, or delete it after a failure."""
         try:
-            # What went wrong first is told, not that the rest cannot be written either.
+            # After a failure, the first exception is raised, not that of closing the file.
             with suppress(*([] if kind is None else [Exception])), self._written():
                 if self._waiting and kind is None:
                     self._write()
                 self._writer.close()
                 self._file.flush()
-                # Else a crash may leave the new name on a file that was never stored.
+                # Otherwise a crash may leave an empty file under the new name.
                 os.fsync(self._file.fileno())
                 if kind is None:
                     self._aside.replace(self.path)
@@ -154,7 +154,7 @@ class PredictionWriter:
     def _discard(self) -> None:
         with suppress(OSError):
             self._file.close()
-        with suppress(OSError):  # not there: renamed by now
+        with suppress(OSError):  # it was renamed
             self._aside.unlink()
 
     def _make_writer(self) -> Any:  # noqa: ANN401
@@ -169,9 +169,9 @@ class PredictionWriter:
         try:
             yield
         except pa.ArrowException as error:
-            advice = "Write Parquet, which holds ids of more types than CSV does."
+            advice = "Write Parquet, which supports more types of ids than CSV."
             raise TableError(f"{self.path} cannot be written: {error}. {advice}") from error
         except OSError as error:
-            advice = "Name a folder that is there and that you may write to."
+            advice = "Name an existing folder with write permission."
             text = error.strerror or error
             raise OptionError(f"{self.path} cannot be written: {text}. {advice}") from error

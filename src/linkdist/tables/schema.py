@@ -1,4 +1,4 @@
-"""A column of a table: what it is taken for, and its values as numbers, lists or text."""
+"""Infer the kinds of columns, and convert their values to numbers, lists or text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from linkdist.tables.validation import Problems
 KINDS = ("numeric", "categorical", "text", "vector")
 
 MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
-"""How a numeric column of text spells a missing value, in lower case."""
+"""Texts that mean a missing value in a numeric column, in lower case."""
 
 SECONDS = {"day": 86400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-"""Dates and times are numbers in seconds, whatever the unit of their file."""
+"""Dates and times are converted to seconds, whatever their unit."""
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
@@ -29,14 +29,14 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Guess:
-    """What a column is taken for.
+    """The inferred kind of a column.
 
     Attributes
     ----------
     kind : str or None
-        One of `KINDS`; None leaves the column out.
+        One of `KINDS`, or None if the column cannot be a feature.
     why : str
-        For the user to judge by.
+        The reason, for the user.
     """
 
     kind: str | None
@@ -44,23 +44,23 @@ class Guess:
 
 
 def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> dict[str, Guess]:
-    """Guess each column's kind.
+    """Infer the kind of each column.
 
     Parameters
     ----------
     schema : Schema
-        The table's columns and their types.
+        The columns of the table and their types.
     sample : Table
-        Some of its rows.
+        The first rows of the table.
     leave_out : collection of str
-        Columns that are no features.
+        Columns that are not features.
 
     Examples
     --------
     >>> sample = pa.table({"id": [1, 2], "age": [30, 40], "title": ["A tale", "Of two"]})
     >>> for name, found in guess(sample.schema, sample, ["id"]).items():
     ...     print(f"{name}: {found.kind}, {found.why}")
-    age: numeric, holds int64
+    age: numeric, contains int64
     title: text, 2 different values in 2 rows
     """
     fields = [field for field in schema if field.name not in leave_out]
@@ -68,7 +68,7 @@ def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> di
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column's values without what only stores them: chunks, dictionaries, runs, extensions."""
+    """Decode a column that is stored in chunks, as a dictionary, run-length or extension array."""
     if isinstance(column, pa.ChunkedArray):
         return plain(column.combine_chunks())
     if isinstance(column, pa.ExtensionArray):
@@ -83,17 +83,17 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def text_of(column: pa.Array) -> pa.Array:
-    """Single values as text, as ids and categories are compared.
+    """Convert values to text, as ids and categories are compared.
 
     Parameters
     ----------
     column : (n,) Arrow array
-        Not of lists or structs.
+        Must not contain lists or structs.
 
     Returns
     -------
     (n,) array of large_string
-        Null where a value is null, NaN or the empty text.
+        Null where a value is null, NaN or an empty text.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def text_of(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(values.type):
         values = values.cast(pa.float64())
         values = pc.if_else(pc.is_nan(values), None, values)
-    elif pa.types.is_timestamp(values.type):  # by its instant: not every machine knows every zone
+    elif pa.types.is_timestamp(values.type):  # in UTC: a machine may not know the time zone
         values = values.view(pa.timestamp(values.type.unit))
     try:
         text = values.cast(pa.large_string())
@@ -116,13 +116,13 @@ def text_of(column: pa.Array) -> pa.Array:
 
 
 def as_mask(column: pa.Array) -> Mask:
-    """A column of truth values."""
+    """Convert a column of Booleans to a NumPy array."""
     mask: Mask = column.to_numpy(zero_copy_only=False).astype(bool)
     return mask
 
 
 def as_numbers(column: pa.Array) -> tuple[Doubles, Mask]:
-    """A column as numbers, NaN where missing, and where it holds something else."""
+    """Convert a column to numbers, NaN where missing, and a mask of unsuitable values."""
     kind = column.type
     scale = 1.0
     wrong = np.zeros(len(column), dtype=bool)
@@ -139,7 +139,7 @@ def as_numbers(column: pa.Array) -> tuple[Doubles, Mask]:
 
 
 def single_values(batch: pa.RecordBatch, name: str | None, problems: Problems) -> pa.Array:
-    """A column of single values; nulls where it is not there, which is noted elsewhere.
+    """A column of single values; nulls if the column is missing, which is reported elsewhere.
 
     Examples
     --------
@@ -150,13 +150,13 @@ def single_values(batch: pa.RecordBatch, name: str | None, problems: Problems) -
         return pa.nulls(batch.num_rows, pa.string())
     column = plain(batch.column(name))
     if pa.types.is_nested(column.type):
-        problems.add(f"column {name!r} must hold one value a row; it holds {column.type}")
+        problems.add(f"column {name!r} must contain one value per row; it contains {column.type}")
         return pa.nulls(batch.num_rows, pa.string())
     return column
 
 
 def places_among(text: pa.Array, known: pa.Array) -> IntArray:
-    """Places of texts among known ones, -1 where there is none.
+    """Positions of texts among known ones, -1 if unknown.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def places_among(text: pa.Array, known: pa.Array) -> IntArray:
 
 
 def _parsed(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Text read as numbers, and where it is none."""
+    """Convert text to numbers, with a mask of texts that are not numbers."""
     text = pc.utf8_trim_whitespace(column)
     missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING, text.type))
     text = pc.if_else(missing, None, text)
@@ -190,7 +190,7 @@ def _number(text: str | None) -> float | None:
 
 
 def as_lists(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """A column as lists of numbers, null where missing, and where it holds something else."""
+    """Convert a column to lists of numbers, null where missing, and a mask of unsuitable values."""
     target = pa.large_list(pa.float64())
     if _is_vector(column.type):
         return column.cast(target, safe=False), np.zeros(len(column), dtype=bool)
@@ -198,7 +198,7 @@ def as_lists(column: pa.Array) -> tuple[pa.Array, Mask]:
 
 
 def lengths_of(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """How long each list is, 0 where it is missing."""
+    """The length of each list, 0 where it is missing."""
     lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
     return lengths
 
@@ -207,13 +207,13 @@ def _guess(kind: pa.DataType, sample: pa.ChunkedArray) -> Guess:
     values = plain(sample)
     there = text_of(values).drop_null() if _is_text(values.type) else values.drop_null()
     if not len(there):
-        return Guess(None, "holds no value in the first rows")
+        return Guess(None, "has no values in the first rows")
     if _is_number(values.type) or _is_time(values.type):
-        return Guess("numeric", f"holds {kind}")
+        return Guess("numeric", f"contains {kind}")
     if _is_vector(values.type):
-        return Guess("vector", f"holds {kind}")
+        return Guess("vector", f"contains {kind}")
     if not _is_text(values.type):
-        return Guess(None, f"holds {kind}, which is no feature")
+        return Guess(None, f"contains {kind}, which cannot be a feature")
     distinct = len(there.unique())
     why = f"{distinct} different values in {len(there)} rows"
     return Guess("categorical" if distinct <= min(50, len(there) / 2) else "text", why)
@@ -239,7 +239,7 @@ def _is_vector(kind: pa.DataType) -> bool:
 
 
 def _spelled(value: pa.Scalar) -> str | None:
-    """A value as text where Arrow has no way to."""
+    """Convert a value to text if Arrow cannot."""
     found = value.as_py()
     if isinstance(found, bytes):
         return found.decode(errors="backslashreplace")

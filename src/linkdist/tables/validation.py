@@ -1,6 +1,6 @@
-"""All problems of a table in one message, with column, row and value.
+"""Collect all problems of a table into one error message, with columns, rows and values.
 
-Rows count from 1, the table's header aside.
+Rows are counted from 1, without the header.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import pyarrow as pa
 from linkdist.errors import OptionError, TableError, check_names
 
 SHOWN = 5
-"""How many examples of a problem a message gives."""
+"""Maximum number of examples of a problem in a message."""
 
 Rows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
 class Problems:
-    """All that is wrong with a table, for one message.
+    """Collects the problems of a table for one error message.
 
     Examples
     --------
     >>> problems = Problems()
     >>> problems.names("column", ["aged"], ["id", "age"])
-    >>> problems.rows("column 'age' must hold numbers", [3, 8], ["old", "young"])
+    >>> problems.rows("column 'age' must contain numbers", [3, 8], ["old", "young"])
     >>> problems.check("nodes.csv")
     Traceback (most recent call last):
     linkdist.errors.TableError: nodes.csv: unknown column 'aged' (near: age); known are id, age. \
-column 'age' must hold numbers; row 3 has 'old', row 8 has 'young'.
+column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
     """
 
     def __init__(self) -> None:
@@ -41,49 +41,53 @@ column 'age' must hold numbers; row 3 has 'old', row 8 has 'young'.
         self._examples: dict[str, list[str]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything was noted."""
+        """Whether there are any problems."""
         return bool(self._examples)
 
     def add(self, rule: str) -> None:
-        """Note a problem that has no row."""
+        """Add a problem that does not belong to a row."""
         self._examples.setdefault(rule.rstrip("."), [])
 
-    def names(self, what: str, asked: Iterable[str], known: Iterable[str]) -> None:
-        """Note names that are not known, as `check_names` tells of them."""
+    def names(self, what: str, given: Iterable[str], known: Iterable[str]) -> None:
+        """Add unknown names, with the message of `check_names`."""
         try:
-            check_names(what, asked, known)
+            check_names(what, given, known)
         except OptionError as error:
             self.add(str(error))
 
     def rows(self, rule: str, rows: Rows, values: Sequence[Any], total: int | None = None) -> None:
-        """Note the rows that break a rule, with what they hold instead; `total` counts others too.
+        """Add rows that break a rule, with their values.
 
-        Of many rows and values it takes the first ones, so more need not be given.
+        Only the first values are shown, so the others need not be passed; `total` is the number of
+        rows if there are more than `rows`.
         """
-        if len(rows) == 0:
-            return
-        examples = self._examples.setdefault(rule, [])
-        self._found[rule] += len(rows) if total is None else total
-        for row, value in zip(rows[: SHOWN - len(examples)], values, strict=False):
-            examples.append(f"row {row} has {_shown(value)}")
+        shown = zip(rows[:SHOWN], values, strict=False)
+        examples = [f"row {row} has {show_value(value)}" for row, value in shown]
+        self.examples(f"{rule};", examples, len(rows) if total is None else total)
+
+    def examples(self, rule: str, examples: Sequence[str], total: int) -> None:
+        """Add a problem that was found `total` times, with its first examples."""
+        if total:
+            kept = self._examples.setdefault(rule, [])
+            kept.extend(examples[: SHOWN - len(kept)])
+            self._found[rule] += total
 
     def check(self, where: str = "") -> None:
-        """Raise a `TableError` if anything was noted, `where` before it."""
+        """Raise a `TableError` if there are any problems; the message starts with `where`."""
         if self:
             sentences = [self._sentence(rule) for rule in self._examples]
             raise TableError(f"{where}: {' '.join(sentences)}".removeprefix(": "))
 
     def _sentence(self, rule: str) -> str:
         examples = self._examples[rule]
-        parts = [", ".join([f"{rule}; {examples[0]}", *examples[1:]])] if examples else [rule]
-        if self._found[rule] > len(examples):
-            parts.append(f"{self._found[rule]} such in all")
-        return f"{', '.join(parts)}."
+        more = self._found[rule] > len(examples)
+        parts = [*examples, *([f"{self._found[rule]} in total"] if more else [])]
+        return f"{rule} {', '.join(parts)}".rstrip() + "."
 
 
 @contextmanager
-def gathered(problems: Problems | None) -> Iterator[Problems]:
-    """Problems to note in: those given, or new ones that are raised at the end."""
+def collect_problems(problems: Problems | None) -> Iterator[Problems]:
+    """Collect in `problems` or, if it is None, raise an error with all problems at the end."""
     if problems is not None:
         yield problems
     else:
@@ -92,10 +96,16 @@ def gathered(problems: Problems | None) -> Iterator[Problems]:
         own.check()
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
-    """A value as a message shows it."""
+def show_value(value: Any) -> str:  # noqa: ANN401
+    """A value as it appears in a message, with at most 60 characters.
+
+    Examples
+    --------
+    >>> show_value(pa.scalar("old"))
+    "'old'"
+    """
     try:
         text = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
-    except (ValueError, KeyError, OverflowError):  # a date that Python has none of
+    except (ValueError, KeyError, OverflowError):  # a date that Python cannot represent
         text = f"a {value.type}"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,8 +1,8 @@
-"""A graph and a split in, a model and its scores out.
+"""Train a model on a graph and a split.
 
-`fit` is the way in for a graph and a split: it hides what the setting hides, trains, and keeps the
-weights that validation nodes or folds choose. LinkDistMLP and LinkDist are the same training
-scored in two ways, so both scores come from one call.
+`fit` hides what the setting hides, trains, and keeps the weights that validation nodes or folds
+select. LinkDistMLP and LinkDist are the same training evaluated in two ways, so both scores come
+from one call.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
 @dataclass(frozen=True)
 class Fit:
-    """What training gave.
+    """The result of a training.
 
     Attributes
     ----------
     model : Model
-        The weights that were kept.
+        The selected weights.
     history : History
-        Modes 'features', 'mean' and 'sum' (the two forms of message passing); SelfLinkDist has no
-        'sum'.
+        Accuracy at each evaluation in the modes 'features', 'mean' and 'sum', the two forms of
+        message passing; SelfLinkDist has no 'sum'.
     epochs : int
-        How many were trained: passes over the links, or over the nodes for SelfLinkDist.
+        Number of epochs: passes over the links, or over the nodes for SelfLinkDist.
     seconds : float
-        How long it took.
+        Duration of the training.
     precision : str
-        Of the first layer.
+        Precision of the first layer.
     estimates : Estimates, optional
-        What is known of its accuracy, for SelfLinkDist.
+        Estimated accuracy with intervals, for SelfLinkDist.
     judged : mapping, optional
-        Predictions of held-out nodes, for SelfLinkDist; see `Panel.judged`.
+        Predictions of validation nodes, for SelfLinkDist; see `Panel.judged`.
     inputs, neighbours : optional
         The features and links of the graph on the device of the model, for its evaluation.
     """
@@ -91,48 +91,48 @@ def fit(
     dropout: float = DROPOUT,
     schedule: str | None = None,
 ) -> Fit:
-    """Train R replicas on what a setting lets them see.
+    """Train R replicas on the part of a graph that a setting shows.
 
     Parameters
     ----------
     graph : Graph
-        Everything that is known.
+        The whole graph.
     splits : Split or sequence of Split
-        One for all replicas, or one for each. Where a split has no validation nodes, SelfLinkDist
-        judges itself by folds of the training labels; all replicas then share one split.
+        One split for all replicas, or one for each. If it has no validation nodes, SelfLinkDist
+        uses folds of the training labels; then all replicas share one split.
     setting : {'transductive', 'inductive', 'full-supervised', 'production'}
-        What training may see.
+        The part of the graph that training sees.
     method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        A network taught by a panel of teachers (see `linkdist.training.panel`), or the paper's
-        methods: with or without random node pairs to be pushed apart.
+        'selflinkdist' trains a network with a panel of teachers (see `linkdist.training.panel`).
+        The others are the paper's methods; 'colinkdist' also separates random pairs of nodes.
     seeds : sequence of int
         One for each replica.
     epochs : int, optional
-        Passes over the links; by default floor(200 / average degree). For SelfLinkDist passes over
-        the nodes; by default 30, and 60 more where validation nodes find them better.
+        Passes over the links; by default floor(200 / average degree). For SelfLinkDist, passes
+        over the nodes; by default 30, and 60 more if they improve the result on validation nodes.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     inputs : Inputs, optional
-        The graph's features on that device, where they are there already.
+        The features of the graph on that device, if they were prepared before.
     progress : callable, optional
-        Called with epochs done and epochs in all.
+        Receives the number of finished epochs and the total.
     checkpoint : Keeper, optional
-        Where to keep the state, and to resume from.
+        Where the state is saved, and from where training resumes.
     teachers : sequence of classifiers, optional
-        More teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They are
-        cloned, and fitted on the features and class numbers of labelled nodes.
+        Additional teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They
+        are cloned and fitted on the features and class numbers of labelled nodes.
     judge : bool, optional
-        Whether SelfLinkDist judges itself by folds where there are no validation nodes. Without,
-        training is faster, all teachers count alike and nothing is known of its accuracy.
+        Whether SelfLinkDist uses folds if there are no validation nodes. Without folds, training
+        is faster, all teachers have the same weight, and the accuracy is unknown.
     baselines : bool, optional
-        Whether to train CoLinkDist, on a short schedule, as a baseline of SelfLinkDist's
-        estimates. The other baselines are among its teachers.
+        Whether to train CoLinkDist on a short schedule as a baseline for SelfLinkDist. The other
+        baselines are among its teachers.
     held_out : float, optional
-        Share of the training labels that judges SelfLinkDist instead of folds, where there are no
-        validation nodes: half of it with its nodes hidden altogether.
+        Share of the training labels that SelfLinkDist uses as a validation split instead of folds,
+        if there are no validation nodes. Half of these nodes are hidden from training.
     budget : float, optional
-        Seconds that SelfLinkDist may take: its schedule is shortened, and where that is not
-        enough, folds are left out. What fits depends on the machine, and so do the weights.
+        Time limit of SelfLinkDist in seconds. It shortens the schedule and, if that is not enough,
+        leaves out folds. The result depends on the speed of the machine.
     hidden_size : int, optional
         Width of the hidden layers.
     batch_size : int, optional
@@ -147,9 +147,9 @@ def fit(
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.data.splits import named_split
-    >>> graph = load("digits")
+    >>> graph = load_dataset("digits")
     >>> split = named_split(graph, "transductive", seed=0)
     >>> result = fit(graph, split, epochs=2, device="cpu")
     >>> result.history.curve("features").shape
@@ -160,7 +160,7 @@ def fit(
     hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
     _check(method, seeds, each, epochs, hyper)
     inputs = inputs or make_inputs(graph.features, find_device(device))
-    # What fits into a budget depends on the run, so there is no state to resume from.
+    # What fits into a budget differs between runs, so these cannot be resumed.
     course = Course(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
         options = (epochs, tuple(teachers), judge, baselines, budget, held_out, hyper)

@@ -92,10 +92,10 @@ def train_links(
 
     Examples
     --------
-    >>> from linkdist.data.datasets import load
+    >>> from linkdist.data.datasets import load_dataset
     >>> from linkdist.data.splits import named_split, observe
     >>> from linkdist.nn.inputs import make_inputs
-    >>> graph, cpu = load("digits"), torch.device("cpu")
+    >>> graph, cpu = load_dataset("digits"), torch.device("cpu")
     >>> view = observe(graph, named_split(graph, "inductive", seed=0), "inductive")
     >>> network = ForkedMLP(graph.d, graph.C, seeds=[0])
     >>> by = train_links(network, make_inputs(graph.features, cpu), [view], [0], epochs=1)

@@ -61,7 +61,7 @@ function makeTiles({ scores, data, columns, features }) {
     const content = make("dd", {}, make("b", {}, value), make("span", {}, text));
     return make("div", {}, make("dt", {}, term), content);
   };
-  const count = scores["held-out nodes"];
+  const count = scores["validation nodes"];
   const basis = count ? `of ${plural(count, "validation node")}` : "of validation nodes";
   const tiles = Object.entries(scores)
     .filter(([key, value]) => key.startsWith("accuracy") && typeof value === "number")

@@ -12,23 +12,29 @@ import numpy as np
 import pytest
 
 from linkdist import pipeline
-from linkdist.artifacts.model_dir import load
+from linkdist.artifacts.model_dir import load_model
 from linkdist.data.graph import UNKNOWN
 from linkdist.pipeline import Options, Tables
-from linkdist.report.charts import DARK, LIGHT, SHAPES, SHOWN, accuracy_curve, heat_map, map_of
+from linkdist.report.charts import DARK, LIGHT, SHAPES, SHOWN, draw_map, heat_map
+from linkdist.report.curve import accuracy_curve
+from linkdist.report.hidden_map import HiddenMap
+from linkdist.report.html import combine_classes, render_report, shown_classes
 from linkdist.report.metrics import (
-    Findings,
-    HeldOut,
-    HiddenMap,
-    agreement,
-    judge,
-    least_sure,
+    Metrics,
+    ValidationMetrics,
+    evaluate,
+    homophily,
+    least_certain,
 )
-from linkdist.report.model_report import NOTHING_HELD_OUT, _folded, _own, render
 from linkdist.report.svg import Axis, plain, round_step
 
 ABOUT = {"label": "field", "method": "colinkdist", "epochs": 4, "seconds": 75.2}
-SECTIONS = ["accuracy", "classes", "confusion", "calibration", "map", "links", "unsure"]
+SECTIONS = ["accuracy", "classes", "confusion", "calibration", "map", "links", "uncertain"]
+NO_VALIDATION = (
+    "There are no validation nodes, so this page has no accuracy, learning curve, scores by class, "
+    "confusion matrix or calibration."
+)
+ONLY_ESTIMATES = NO_VALIDATION.replace("accuracy, ", "")
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -39,27 +45,27 @@ HOSTILE = [
 ]
 
 
-def findings(C=3, n=120, names=None, ids=None, replicas=1, held=True, seed=0):
-    """Findings of a model that does not know much."""
+def some_metrics(C=3, n=120, names=None, ids=None, replicas=1, held=True, seed=0):
+    """Metrics of a model that is often wrong."""
     random = np.random.default_rng(seed)
     p, truth = random.dirichlet(np.full(C, 0.4), n), random.integers(0, C, n)
     labels = np.where(random.random(n) < 0.4, truth, UNKNOWN)
     links = random.integers(0, n, (3 * n, 2))
     ids = ids or [f"n{i}" for i in range(n)]
-    modes = {"features": judge(p, truth), "links": judge(p[::-1], truth)}
+    modes = {"features": evaluate(p, truth), "links": evaluate(p[::-1], truth)}
     curves = {mode: random.random((4, replicas)) for mode in modes}
     known = labels != UNKNOWN
     shown = np.where(known, labels, p.argmax(axis=1))
-    return Findings(
+    return Metrics(
         tuple(names or (f"class {c}" for c in range(C))),
         n,
         np.bincount(labels[known], minlength=C),
         replicas,
-        HeldOut(n, curves, np.arange(replicas) % 4, modes) if held else None,
-        agreement(links, labels, C),
-        agreement(links, p.argmax(axis=1), C),
+        ValidationMetrics(n, curves, np.arange(replicas) % 4, modes) if held else None,
+        homophily(links, labels, C),
+        homophily(links, p.argmax(axis=1), C),
         HiddenMap("t-SNE", random.normal(size=(n, 2)), ids, shown, known),
-        least_sure(p, labels, ids),
+        least_certain(p, labels, ids),
     )
 
 
@@ -101,24 +107,24 @@ def figures(page):
 
 
 def test_a_page_has_everything_in_order_and_is_well_formed():
-    page = render("papers", findings(replicas=3), ABOUT)
+    page = render_report("papers", some_metrics(replicas=3), ABOUT)
     read = Page(page)
     assert page.startswith("<!doctype html>")
     assert [id for id in read.ids if id in SECTIONS] == SECTIONS
     assert len(set(read.ids)) == len(read.ids)
     assert len(figures(page)) == 1 + 2 + 2 + 1 + 1
     for svg in figures(page):
-        title, told = svg.find("title"), svg.find("desc")
-        assert svg.get("aria-labelledby").split() == [title.get("id"), told.get("id")]
+        title, description = svg.find("title"), svg.find("desc")
+        assert svg.get("aria-labelledby").split() == [title.get("id"), description.get("id")]
         assert title.text
-        assert told.text
+        assert description.text
     assert page.count("How to read it") == len(SECTIONS)
     assert "1 min 15 s" in page
     assert "3 replicas" in page
 
 
-def test_nothing_is_fetched_and_no_script_is_run():
-    page = render("papers", findings(), ABOUT)
+def test_nothing_is_loaded_and_no_script_is_run():
+    page = render_report("papers", some_metrics(), ABOUT)
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in page
     assert "url(" not in page
@@ -127,22 +133,22 @@ def test_nothing_is_fetched_and_no_script_is_run():
     assert not tags & {"script", "link", "img", "iframe", "object"}
 
 
-def test_headline_numbers_are_those_found():
-    found = findings()
-    page = render("papers", found, ABOUT)
+def test_the_key_figures_are_those_of_the_metrics():
+    found = some_metrics()
+    page = render_report("papers", found, ABOUT)
     for mode in ("features", "links"):
-        assert f"<b>{100 * found.held_out.modes[mode].accuracy:.1f}\xa0%</b>" in page
-        assert f"{100 * found.held_out.modes[mode].reliability.error:.1f} points" in page
+        assert f"<b>{100 * found.validation.modes[mode].accuracy:.1f}\xa0%</b>" in page
+        assert f"{100 * found.validation.modes[mode].reliability.error:.1f} points" in page
     assert f"<b>{100 * found.known_links.share:.0f}\xa0%</b>" in page
 
 
 def test_hostile_names_are_shown_and_do_nothing():
     ids = [HOSTILE[i % len(HOSTILE)] + str(i) for i in range(120)]
-    found = findings(C=len(HOSTILE), names=HOSTILE, ids=ids)
-    page = render(HOSTILE[0], found, {**ABOUT, "label": HOSTILE[1], "method": HOSTILE[2]})
+    found = some_metrics(C=len(HOSTILE), names=HOSTILE, ids=ids)
+    page = render_report(HOSTILE[0], found, {**ABOUT, "label": HOSTILE[1], "method": HOSTILE[2]})
     read = Page(page)
     assert figures(page)
-    plain_page = render("m", findings(C=len(HOSTILE)), ABOUT)
+    plain_page = render_report("m", some_metrics(C=len(HOSTILE)), ABOUT)
     assert {tag for tag, _ in read.tags} == {tag for tag, _ in Page(plain_page).tags}
     assert not [name for _, attrs in read.tags for name in attrs if name.startswith("on")]
     for sign in "\x00\x1b\u202e\ud800":
@@ -152,68 +158,72 @@ def test_hostile_names_are_shown_and_do_nothing():
 
 
 def test_without_held_out_nodes_their_sections_are_left_out():
-    page = render("papers", findings(held=False), ABOUT)
-    assert NOTHING_HELD_OUT in page
-    assert [id for id in Page(page).ids if id in SECTIONS] == ["map", "links", "unsure"]
+    page = render_report("papers", some_metrics(held=False), ABOUT)
+    assert NO_VALIDATION in page
+    assert [id for id in Page(page).ids if id in SECTIONS] == ["map", "links", "uncertain"]
     assert "Accuracy from features" not in page
 
 
 @pytest.mark.parametrize("about", [{}, {"epochs": None, "seconds": None, "label": None}])
 def test_what_is_not_known_of_a_training_is_left_out(about):
-    assert "Trained in" not in render("m", findings(), about)
+    assert "Training time" not in render_report("m", some_metrics(), about)
 
 
 def test_the_confusion_is_drawn_with_its_counts():
-    found = findings()
-    svg = next(svg for svg in figures(render("m", found, ABOUT)) if "Confusion" in svg[0].text)
+    found = some_metrics()
+    svg = next(
+        svg for svg in figures(render_report("m", found, ABOUT)) if "Confusion" in svg[0].text
+    )
     cells = [(text.text or "") for text in svg.iter("text") if "in" in text.get("class").split()]
-    expected = [str(n) if n else "" for n in found.held_out.modes["features"].confusion.flat]
+    expected = [str(n) if n else "" for n in found.validation.modes["features"].confusion.flat]
     assert cells == expected
     tones = [rect.get("class").split()[1] for rect in svg.iter("rect")]
     assert tones == ["features" if i % 4 == 0 else "links" for i in range(9)]
 
 
-def test_more_classes_than_can_be_told_apart_are_one():
+def test_the_classes_with_the_fewest_labels_are_combined():
     C = SHOWN + 5
-    found = findings(C=C, n=600)
-    own = _own(found.known)
+    found = some_metrics(C=C, n=600)
+    own = shown_classes(found.labelled)
     assert len(own) == SHOWN
-    assert min(found.known[own]) >= max(np.delete(found.known, own))
+    assert min(found.labelled[own]) >= max(np.delete(found.labelled, own))
     counts = np.arange(C * C).reshape(C, C)
     rest = [c for c in range(C) if c not in own]
-    folded = _folded(counts, own)
+    folded = combine_classes(counts, own)
     assert folded[-1, -1] == counts[np.ix_(rest, rest)].sum()
     np.testing.assert_array_equal(folded[:-1, :-1], counts[np.ix_(own, own)])
     np.testing.assert_array_equal(folded[:-1, -1], counts[np.ix_(own, rest)].sum(axis=1))
-    page = render("m", found, ABOUT)
+    page = render_report("m", found, ABOUT)
     Page(page)
     assert "5 other classes" in page
     assert len(figures(page)) == 7
 
 
 def test_every_node_of_the_map_has_a_mark():
-    found = findings()
-    svg = ET.fromstring(map_of(found.map, found.classes, [0, 1, 2]))
+    found = some_metrics()
+    svg = ET.fromstring(draw_map(found.map, found.classes, [0, 1, 2]))
     marks = [mark for mark in svg.iter() if "mark" in mark.get("class", "").split()]
     assert len(marks) == 120
     assert sum("known" in mark.get("class").split() for mark in marks) == found.map.known.sum()
     of_first = [mark for mark in marks if "c0" in mark.get("class").split()]
     assert len(of_first) == (found.map.classes == 0).sum()
-    told = {mark.find("title").text for mark in marks}
-    assert told >= {f"n0: class {found.map.classes[0]}" + ", predicted" * (not found.map.known[0])}
+    titles = {mark.find("title").text for mark in marks}
+    assert titles >= {
+        f"n0: class {found.map.classes[0]}" + ", predicted" * (not found.map.known[0])
+    }
 
 
 def test_a_map_of_one_place_is_drawn():
     places = np.zeros((1, 2))
     alone = HiddenMap("PCA", places, ["x"], np.array([0]), np.array([True]))
-    assert "NaN" not in map_of(alone, ["a"], [0])
-    assert "nan" not in map_of(alone, ["a"], [0])
+    assert "NaN" not in draw_map(alone, ["a"], [0])
+    assert "nan" not in draw_map(alone, ["a"], [0])
 
 
 def test_the_curve_by_hand():
     curve = np.array([[0.5], [0.6], [0.7]])
-    held = findings().held_out._replace(curves={"features": curve, "links": curve + 0.1})
-    svg = ET.fromstring(accuracy_curve(held._replace(chosen=np.array([2])), "epoch"))
+    held = some_metrics().validation._replace(curves={"features": curve, "links": curve + 0.1})
+    svg = ET.fromstring(accuracy_curve(held._replace(best=np.array([2])), "epoch"))
     lines = [line.get("points").split() for line in svg.iter("polyline")]
     assert [len(line) for line in lines] == [3, 3]
     x = [float(point.split(",")[0]) for point in lines[0]]
@@ -227,7 +237,7 @@ def test_the_curve_by_hand():
 
 
 def test_axes_take_in_all_values():
-    axis = Axis.around([0.333], 0, 100, most=5, least=0.01)
+    axis = Axis.rounded([0.333], 0, 100, most=5, least=0.01)
     assert axis.low <= 0.333 <= axis.high
     assert axis.ticks() == [0.33, 0.34]
     assert round_step(0, most=5, least=0.01) == 0.01
@@ -235,32 +245,34 @@ def test_axes_take_in_all_values():
 
 def test_a_heat_map_of_one_class_is_drawn():
     svg = ET.fromstring(
-        heat_map(["a"], np.ones((1, 1)), [["3"]], ("is", "as"), ("u", "t", "d"), True)
+        heat_map(["a"], np.ones((1, 1)), [["3"]], ("is", "as"), "u", "t", "d", True)
     )
     assert [rect.get("fill-opacity") for rect in svg.iter("rect")] == ["1.00"]
 
 
 @pytest.mark.parametrize(("C", "n"), [(1, 10), (2, 3), (SHOWN, 100)])
 def test_every_number_of_classes_has_a_page(C, n):
-    page = render("m", findings(C=C, n=n), ABOUT)
+    page = render_report("m", some_metrics(C=C, n=n), ABOUT)
     Page(page)
     figures(page)
     assert "nan" not in re.sub(r"<[^>]*>", "", page).lower().split()
 
 
-def test_links_are_judged_in_words():
-    found = findings()
+def test_the_page_says_whether_links_help():
+    found = some_metrics()
 
-    def told(share, chance, links=500):
+    def page_of(share, chance, links=500):
         known = found.known_links._replace(share=share, chance=chance, links=links)
-        return render("m", replace(found, known_links=known), ABOUT)
+        return render_report("m", replace(found, known_links=known), ABOUT)
 
-    assert "far more than chance" in told(0.8, 0.3)
-    assert "links will hardly help" in told(0.32, 0.3)
-    assert "less than chance" in told(0.05, 0.3)
-    assert "so this is rough" not in told(0.8, 0.3)
-    assert "Only 7 links could be counted, so this is rough." in told(0.8, 0.3, links=7)
-    assert "of predicted class join" in told(0.0, 0.3, links=0)
+    assert "far more than chance" in page_of(0.8, 0.3)
+    assert "links will hardly help" in page_of(0.32, 0.3)
+    assert "less than chance" in page_of(0.05, 0.3)
+    assert "so this is a rough estimate" not in page_of(0.8, 0.3)
+    assert "Only 7 links could be counted, so this is a rough estimate." in page_of(
+        0.8, 0.3, links=7
+    )
+    assert "of predicted class join" in page_of(0.0, 0.3, links=0)
 
 
 def test_names_are_made_plain():
@@ -291,7 +303,7 @@ def lab(colour, sees):
 
 @pytest.mark.parametrize("sees", SEEN)
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_classes_are_told_apart_by_colour_or_by_shape(colours, sees):
+def test_classes_differ_in_colour_or_in_shape(colours, sees):
     assert len({(i % len(colours), i % SHAPES) for i in range(SHOWN)}) == SHOWN
     seen = [lab(colour, sees) for colour in colours]
     for i in range(len(colours)):
@@ -321,7 +333,7 @@ def tables(tmp_path, planted):
     return write
 
 
-def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
+def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
     out = tmp_path / "a & b"
     options = Options(epochs=2, held_out=0.3, device="cpu", replicas=2)
     saved = pipeline.train(tables("old", 0, 50), out, options)
@@ -335,9 +347,9 @@ def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
         assert f"<b>{100 * score['accuracy']:.1f}\xa0%</b>" in page
     for sentence in saved.about["estimates"]["verdict"]:
         assert sentence in page
-    # A single look is no curve.
+    # A single evaluation is no curve.
     assert [id for id in Page(page).ids if id in SECTIONS] == SECTIONS[1:]
-    assert load(out).report is None
+    assert load_model(out).report is None
     pipeline.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
     assert not (out / "report.html").exists()
     assert "no report" in (out / "README.md").read_text("utf-8")
@@ -346,4 +358,21 @@ def test_training_leaves_a_report_and_an_update_none(tables, tmp_path):
 def test_a_report_without_held_out_nodes(tables, tmp_path):
     options = Options(epochs=1, held_out=0, device="cpu")
     saved = pipeline.train(tables("old", 0, 50), tmp_path / "m", options)
-    assert NOTHING_HELD_OUT in saved.report
+    assert NO_VALIDATION in saved.report
+
+
+def test_card_and_report_state_the_same_validation_nodes(tables, tmp_path):
+    """Replicas share validation nodes, so there are fewer nodes than predictions."""
+    options = Options(method="colinkdist", epochs=3, held_out=0.3, device="cpu", replicas=3)
+    saved = pipeline.train(tables("old", 0, 50), tmp_path / "m", options)
+    page = " ".join("".join(Page(saved.report).text).split())
+    card = (tmp_path / "m" / "README.md").read_text("utf-8")
+    predictions = int(np.sum(saved.about["confusion"]))
+    nodes = saved.about["scores"]["validation nodes"]
+    assert nodes < predictions
+    assert {int(n) for n in re.findall(r"(\d+) validation node", page)} == {nodes}
+    assert f"{predictions} nodes" not in page
+    assert f"3 replicas made {predictions} predictions for {nodes} validation nodes" in page
+    assert f"of {predictions} predictions are wrong" in page or "all predictions are" in page
+    assert f"| validation nodes | {nodes} |" in card
+    assert f"The replicas made {predictions} predictions for {nodes} validation nodes;" in card
