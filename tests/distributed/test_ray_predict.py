@@ -297,7 +297,7 @@ def test_ids_are_of_one_type(papers_model, nodes, tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("predictions.csv", "would be a file. Name it without .csv"),
+        ("predictions.csv", "is the name of a file. Leave out .csv"),
         ("nodes", "must be outside of the data"),
         ("nodes/predictions", "must be outside of the data"),
         (".", "must be outside of the data"),
@@ -337,7 +337,7 @@ def test_a_directory_holds_parquet_files_only(papers_model, nodes, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--address", "auto"], "--address is for --workers"),
+        (["--address", "auto"], "--address needs --workers, the number of processes"),
         (["--edges", "links.csv"], "--edges needs one table"),
         (["--workers", 2, "--device", "cuda"], "workers compute on the CPU"),
     ],
@@ -352,7 +352,7 @@ def test_workers_share_a_directory(command, papers_model, nodes, tmp_path):
     one = nodes / "part-0.parquet"
     code, _, told = command("predict", papers_model, one, "--out", tmp_path / "out", "--workers", 2)
     assert code == 2
-    assert f"--workers share the files of a directory; {one} is none." in told
+    assert f"--workers share the files of a directory; {one} is not a directory." in told
 
 
 def test_a_missing_extra_is_named(command, papers_model, nodes, tmp_path, monkeypatch):
