@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from linkdist._files import ASIDE, move_into_place, replace_text, sweep
+from linkdist._files import ASIDE, move_into_place, replace_text, replacing, sweep
 from linkdist.artifacts.manifest import some
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.progress import Callback
@@ -90,13 +90,8 @@ class Journal:
     def replace(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file that appears under its name only when it is complete."""
         path = self.folder / name
-        temporary = path.with_name(f".{path.name}")
-        with self._writing(path):
-            with temporary.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+        with self._writing(path), replacing(path) as file:
+            yield file
 
     def save(self, name: str, array: npt.NDArray[Any]) -> None:
         """Write a complete .npy file."""
@@ -208,6 +203,7 @@ def open_journal(
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         for name in ("parts", "links", WORK):
             (folder / name).mkdir(exist_ok=True)
+            sweep(folder / name)
         try:
             check_target(target, overwrite)  # another process may have finished before the lock
             yield Journal(target, folder, plain, state)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from linkdist._files import sweep_aside
+from linkdist._files import replacing, sweep_aside
 from linkdist.errors import OptionError, TableError
 from linkdist.tables.io import SUFFIXES
 
@@ -93,18 +91,14 @@ class PredictionWriter:
             raise TableError(f"{self.path}: the suffix is not that of a table. {advice}")
         self._schema = prediction_schema(id_name, id_type, classes)
         self._waiting: list[pa.RecordBatch] = []
-        self._aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
 
     def __enter__(self) -> Self:
         """Create the temporary file."""
         sweep_aside(self.path)
-        with self._written():
-            self._file = self._aside.open("xb")
-            try:
-                self._writer = self._make_writer()
-            except BaseException:
-                self._discard()
-                raise
+        with self._written(), ExitStack() as stack:
+            self._file = stack.enter_context(replacing(self.path))
+            self._writer = self._make_writer()
+            self._open = stack.pop_all()
         return self
 
     def write(self, ids: pa.Array, probabilities: npt.ArrayLike) -> None:
@@ -137,25 +131,16 @@ class PredictionWriter:
         trace: TracebackType | None,
     ) -> None:
         """Rename the temporary file, or delete it after a failure."""
-        try:
-            # After a failure, the first exception is raised, not that of closing the file.
-            with suppress(*([] if kind is None else [Exception])), self._written():
-                if self._waiting and kind is None:
+        if kind is None:
+            with self._written(), self._open:
+                if self._waiting:
                     self._write()
                 self._writer.close()
-                self._file.flush()
-                # Otherwise a crash may leave an empty file under the new name.
-                os.fsync(self._file.fileno())
-                if kind is None:
-                    self._aside.replace(self.path)
-        finally:
-            self._discard()
-
-    def _discard(self) -> None:
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):  # it was renamed
-            self._aside.unlink()
+            return
+        # The first exception is raised, not that of closing the file.
+        with suppress(Exception), self._open:
+            self._writer.close()
+            raise InterruptedError  # so that the file is not renamed
 
     def _make_writer(self) -> Any:  # noqa: ANN401
         if SUFFIXES[self.path.suffix.lower()] == "Parquet":
