@@ -260,7 +260,7 @@ def test_a_place_that_nobody_knows_is_told():
 
 def test_a_place_that_takes_nothing_is_told_before_training(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OptionError, match=r"cannot be kept at .*/file/state: .* Name a new file"):
+    with pytest.raises(OptionError, match=r"cannot be stored at .*/file/state: .* Give a new file"):
         SharedCheckpoint(str(tmp_path / "file" / "state"), "this").check()
     SharedCheckpoint(str(tmp_path / "state"), "this").check()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -285,9 +285,9 @@ def test_a_model_that_cannot_be_written_is_told_before_training(
     ("content", "told"),
     [
         (None, "it is a folder"),
-        (b"precious", "it is a file of something else"),
-        (b"\x02" + bytes(7) + b"{}", "it is a file of something else"),
-        (b"\x16" + bytes(7) + b'{"__metadata__": null}', "it is a file of something else"),
+        (b"precious", "it is a file that is not a checkpoint"),
+        (b"\x02" + bytes(7) + b"{}", "it is a file that is not a checkpoint"),
+        (b"\x16" + bytes(7) + b'{"__metadata__": null}', "it is a file that is not a checkpoint"),
     ],
 )
 def test_what_is_not_ours_is_not_taken_for_a_checkpoint(content, told, tmp_path):
