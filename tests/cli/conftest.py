@@ -40,4 +40,6 @@ def quick(monkeypatch):
     known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
     monkeypatch.setattr(benchmark, "load_dataset", known)
     monkeypatch.setattr("linkdist.training.fit.epochs_for", lambda degree: 1)
-    monkeypatch.setattr("linkdist.training.panel.fitting.cycles_for", lambda nodes, folds: (1,))
+    monkeypatch.setattr(
+        "linkdist.training.panel.fitting.cycles_for", lambda nodes, folds, batch: (1,)
+    )

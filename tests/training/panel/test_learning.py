@@ -170,7 +170,7 @@ def two_cycles(wordy):
     """Splits, and a training that goes through two short cycles."""
     splits = [divided(wordy, seed) for seed in (0, 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "cycles_for", lambda nodes, folds: (6, 11))
+        patch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (6, 11))
         return splits, trained(wordy, splits, **CYCLES)
 
 
@@ -179,7 +179,7 @@ def test_a_killed_training_with_validation_nodes_goes_on_to_the_same_weights(
     wordy, tmp_path, monkeypatch, two_cycles, after
 ):
     """Killed in the first cycle, between the two, in the second, and at its end."""
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds: (6, 11))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (6, 11))
     splits, undisturbed = two_cycles
     checkpoint, kill = Checkpoint(tmp_path / "state", "this one"), killed_after(after)
     with pytest.raises(KilledError):
@@ -285,7 +285,7 @@ def test_fewer_labels_than_folds_need_train_without_an_estimate(wordy, size):
 
 def test_training_without_judges_trains_no_longer_than_it_uses(wordy, monkeypatch):
     """A second cycle without validation nodes could not be compared with the first."""
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds: (2, 3))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (2, 3))
     result = trained(wordy, labelled(wordy), judge=False, epochs=None)
     assert result.estimates is None
     assert result.epochs == 2
@@ -344,7 +344,7 @@ def test_a_budget_of_nothing_still_trains(wordy):
 
 
 def test_students_have_the_first_cycle_alone_where_folds_judge(wordy, monkeypatch):
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds: (2, 3))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (2, 3))
     assert trained(wordy, labelled(wordy), epochs=None).epochs == 2
     assert trained(wordy, divided(wordy), epochs=None).epochs == 5
 
