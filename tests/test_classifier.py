@@ -53,6 +53,8 @@ def test_it_teaches_itself_unless_asked_otherwise():
     assert LinkDistClassifier().get_params() == {
         **{"method": "selflinkdist", "replicas": 1, "epochs": None, "held_out": None},
         **{"teachers": (), "budget": None, "device": "auto", "random_state": None},
+        **{"hidden_size": 256, "batch_size": 1024, "learning_rate": None, "dropout": 0.5},
+        **{"schedule": None},
     }
 
 
@@ -250,13 +252,13 @@ def test_bad_labels_are_refused(planted, y, message):
 
 
 def test_links_outside_the_rows_are_refused(planted):
-    with pytest.raises(GraphError, match=r"links must name nodes 0\.\.59"):
+    with pytest.raises(GraphError, match=r"links must be pairs of nodes 0\.\.59"):
         quick().fit(planted.features, planted.labels, edges=[(0, 99)])
 
 
 def test_a_class_that_comes_late_is_refused(planted):
     model = quick().partial_fit(planted.features, planted.labels, edges=planted.links)
-    with pytest.raises(GraphError, match="fit anew"):
+    with pytest.raises(GraphError, match="call fit again"):
         model.partial_fit(planted.features, planted.labels + 5, edges=planted.links)
 
 

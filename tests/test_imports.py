@@ -13,7 +13,10 @@ SOURCE = Path(linkdist.__file__).parent
 
 
 def test_a_folder_of_modules_imports_nothing():
-    folders = [path for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
+    dispatch = SOURCE / "kernels"  # its __init__ chooses between the implementations
+    folders = [
+        path for path in SOURCE.rglob("__init__.py") if path.parent not in (SOURCE, dispatch)
+    ]
     assert folders
     for path in folders:
         statements = ast.parse(path.read_text("utf-8")).body

@@ -236,11 +236,11 @@ REFUSED = {
     ),
     "a file for a folder": (
         "reproduce --out {tmp}/file --datasets digits",
-        "--out must be a folder that can be written",
+        "--out must be a writable folder; .* is not",
     ),
     "a folder below a file": (
         "reproduce --out {tmp}/file/out --datasets digits",
-        "--out must be a folder that can be written",
+        "--out must be a writable folder; .* is not",
     ),
     "no results": ("report {tmp}", r"results\.json cannot be read: No such file"),
     "no folder": ("report {out}", r"results\.json cannot be read: No such file"),

@@ -52,7 +52,7 @@ def test_a_table_tells_how_far_it_is(client, papers):
         ("x.csv", b"paper,title,venue,year\n1,a,b,old\n", 422, "row 1 has 'old'"),
         ("x.csv", b"paper,title,venue,year\n", 422, "has no rows"),
         ("x.parquet", b"PAR1 not really", 422, "x.parquet"),
-        ("x.csv", b"PAR1\0\0\0\0", 422, "holds Parquet"),
+        ("x.csv", b"PAR1\0\0\0\0", 422, "contains Parquet"),
         ("x.txt", b"paper\n", 415, "must be a table"),
         ("x", b"paper\n", 415, "must be a table"),
         ("x.csv", b"a" * 200_000, 413, "100,000 bytes"),

@@ -306,7 +306,7 @@ def unreadable_links(rows):
 
 def test_a_table_that_cannot_be_read_for_a_while_costs_nothing(papers, tmp_path, fine, undisturbed):
     out, again = tmp_path / "store", AtStage(None)
-    with unreadable_links(1000), pytest.raises(TableError, match="give the same command again"):
+    with unreadable_links(1000), pytest.raises(TableError, match="run the same command again"):
         build_papers(papers, out)
     journal = json.loads((tmp_path / "store.building" / "journal.json").read_text())
     assert journal["read"] == 1000
