@@ -1,6 +1,7 @@
 """List the modules that a training passes on its way from two tables to a saved model.
 
-A module counts if one of its functions runs between the call of `pipeline.train` and its return.
+A module counts if one of its functions runs between the call of `pipeline.train` and the end of the
+first `save_model`; the report is written after that.
 Usage: python tools/trace_training.py
 """
 
@@ -23,7 +24,10 @@ def traced() -> dict[str, set[str]]:
 
     def watch(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(PACKAGE):
+        if event == "return" and frame.f_code.co_name == "save_model":
+            sys.setprofile(None)
+            threading.setprofile(None)
+        if event == "call" and name.startswith(PACKAGE) and name.endswith(".py"):
             module = name.removeprefix(PACKAGE).removesuffix(".py").strip("/").replace("/", ".")
             found.setdefault(module, set()).add(frame.f_code.co_qualname)
 
