@@ -46,7 +46,7 @@ FORK = multiprocessing.get_context("fork")
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
 NODES, ROWS, EPOCHS = 240, 20_000, 2
 ANY, WRITING = "at any moment", "while it writes"
-KEPT = ("weights.safetensors", "rehearsal.safetensors")
+KEPT = ("weights.safetensors", "replay.safetensors")
 """What is the same in every training of the same data: the header has its seconds."""
 LATER = {"report.html", "model.onnx", "curve.svg"}
 """What is written after the model: a kill in between leaves a model without it."""

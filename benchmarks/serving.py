@@ -190,7 +190,7 @@ def swap(folder, rows, minutes, every=20, rate=400):
                 turn += 1
                 about = {**one.about, "turn": turn}
                 save_model(
-                    folder / name, Saved(one.model, one.encoders, about, one.rehearsal, one.onnx)
+                    folder / name, Saved(one.model, one.encoders, about, one.replay, one.onnx)
                 )
     settled = [mb for at, mb in series if at > min(60, seconds / 4)]
     plot_swap(series, result, every)

@@ -65,7 +65,7 @@ def test_it_is_the_library_underneath(few, method):
     nothing = np.array([], dtype=int)
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1).tolist()
     split, options = Split(np.arange(12), nothing, nothing), {"epochs": 5, "device": "cpu"}
-    plain = fit(graph, split, method=method, seeds=seed, judge=False, **options)
+    plain = fit(graph, split, method=method, seeds=seed, held_out=0, **options)
     p = from_features(plain.model, graph.features)
     np.testing.assert_allclose(model.predict_proba(graph.features), p, atol=1e-6)
     p = with_links(plain.model, graph.features, graph.links)

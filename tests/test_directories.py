@@ -73,7 +73,7 @@ def test_a_failure_leaves_the_old_one_and_nothing_else(
         raise error
 
     monkeypatch.setattr(os, "fsync", fail)
-    told = r"model cannot be written: No space left on device\. Make room\."
+    told = r"model cannot be written: No space left on device\. Free some space\."
     with (
         pytest.raises(OptionError, match=told)
         if isinstance(error, OSError)

@@ -424,7 +424,7 @@ def test_memory_stays_bounded_while_counts_grow(command, own, folder, papers, mo
     nodes = OLD
     for times in (1, 2):
         assert command(*updating(own, folder), "--out", own)[0] == 0
-        kept = load_model(own).rehearsal
+        kept = load_model(own).replay
         nodes += len(papers["new_nodes"])
         assert len(kept["links"]) == 40
         assert len(kept["labels"]) <= 80
@@ -447,7 +447,7 @@ def test_an_update_takes_no_new_classes(command, own, folder, papers, tmp_path):
 
 def test_what_an_update_needs_must_be_there(command, own, folder, tmp_path):
     saved = load_model(own)
-    save_model(tmp_path / "forgetful", replace(saved, rehearsal=None))
+    save_model(tmp_path / "forgetful", replace(saved, replay=None))
     save_model(tmp_path / "plain", Saved(saved.model))
     before = content(tmp_path)
     code, _, shown = command(*updating(tmp_path / "forgetful", folder))
@@ -531,8 +531,8 @@ def test_training_says_which_options_it_needs(command, tmp_path, monkeypatch, ar
         (["--method", "distlink"], "unknown method 'distlink'"),
         (["--device", "tpu"], "unknown device 'tpu'"),
         (["--epochs", 0], "epochs must be 1 or more; found 0"),
-        (["--held-out", 1], "held-out must be from 0 to below 1; found 1.0"),
-        (["--held-out", "nan"], "held-out must be from 0 to below 1; found nan"),
+        (["--held-out", 1], "held_out must be from 0 to below 1; found 1.0"),
+        (["--held-out", "nan"], "held_out must be from 0 to below 1; found nan"),
     ],
 )
 def test_an_option_out_of_range_is_told(command, folder, tmp_path, args, words):
@@ -723,10 +723,10 @@ def small(tmp_path_factory):
 PREDICT = {
     "a column is missing": (
         {"nodes.csv": "paper,year\nP1,1990\n"},
-        ["nodes.csv: unknown column 'venue'; known are paper, year."],
+        ["nodes.csv: unknown column 'venue'; choose from paper, year."],
     ),
     "all columns are missing": (
-        {"nodes.csv": "name\nP1\n"}, ["unknown column 'paper', 'year', 'venue'; known are name."]
+        {"nodes.csv": "name\nP1\n"}, ["unknown column 'paper', 'year', 'venue'; choose from name."]
     ),
     "infinite, and text": (
         {"nodes.csv": changed(("1993", "inf"), ("1995", "soon"))},
@@ -910,5 +910,5 @@ def test_a_graph_in_memory_goes_the_same_way(tmp_path):
 
 def test_all_wrong_options_are_reported_together(tmp_path):
     options = Options(epochs=0, held_out=1.0, budget=-1)
-    with pytest.raises(OptionError, match=r"epochs must.*held-out must.*a budget must"):
+    with pytest.raises(OptionError, match=r"epochs must.*held_out must.*budget must"):
         pipeline.train(Tables(Path("a"), Path("b"), "c", "d"), tmp_path / "model", options)

@@ -219,14 +219,14 @@ def unwritable(path: Path, error: OSError) -> OptionError:
     Examples
     --------
     >>> print(unwritable(Path("notes.md"), OSError(errno.ENOSPC, "No space left on device")))
-    notes.md cannot be written: No space left on device. Make room.
+    notes.md cannot be written: No space left on device. Free some space.
     """
     if isinstance(error, TimeoutError):
         advice = "Wait for the process that is writing there, then try again."
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
-        advice = "Make room."
+        advice = "Free some space."
     else:
-        advice = "Name a folder that is there and that you may write to."
+        advice = "Choose an existing folder with write permission."
     return OptionError(f"{path} cannot be written: {error.strerror or error}. {advice}")
 
 

@@ -369,7 +369,6 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             epochs=self.epochs,
             device=self.device,
             teachers=self.teachers,
-            judge=self.held_out != 0 and validation is None,
             baselines=True,
             budget=self.budget,
             held_out=self.held_out,

@@ -4,7 +4,7 @@ Every message says what was found, what the rule is and what to do::
 
     LinkDistError
     ├── GraphError      the graph itself is not one (also a ValueError)
-    ├── DataError       a data set's raw files are missing, cut off or foreign
+    ├── DataError       a data set's raw files are missing, truncated or not the published ones
     ├── TableError      a table of nodes or links cannot be used (also a ValueError)
     ├── ModelError      a model's directory is missing, newer, cut off or tampered with
     ├── StoreError      a graph's directory is missing, half-built, newer, cut off or changed
@@ -30,7 +30,7 @@ class GraphError(LinkDistError, ValueError):
 
 
 class DataError(LinkDistError):
-    """A data set's raw files are missing, cut off or foreign."""
+    """A data set's raw files are missing, truncated or not the published ones."""
 
 
 class TableError(LinkDistError, ValueError):
@@ -38,11 +38,11 @@ class TableError(LinkDistError, ValueError):
 
 
 class ModelError(LinkDistError):
-    """A model's directory is missing, newer than this program, cut off or tampered with."""
+    """A model's directory is missing, newer than this program, truncated or changed."""
 
 
 class StoreError(LinkDistError):
-    """A graph's directory is missing, half-built, newer than this program, cut off or changed."""
+    """A graph's directory is missing, half-built, newer than this program, truncated or changed."""
 
 
 class SplitError(LinkDistError, ValueError):
@@ -54,25 +54,25 @@ class OptionError(LinkDistError, ValueError):
 
 
 class DeviceError(LinkDistError, RuntimeError):
-    """The device asked for is not there."""
+    """The requested device is not available."""
 
 
 def check_names(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse every unknown name at once, with the near ones.
+    """Raise an error that lists all unknown names, and similar names that are known.
 
     Parameters
     ----------
     what : str
-        What the names name, in the singular.
+        The kind of thing that the names refer to, in the singular.
     asked, known : iterable of str
-        The names given and those that there are.
+        The given names and the valid ones.
 
     Examples
     --------
     >>> check_names("data set", ["cora"], ["cora", "pubmed"])
     >>> check_names("data set", ["coral"], ["cora", "pubmed"])
     Traceback (most recent call last):
-    linkdist.errors.OptionError: unknown data set 'coral' (near: cora); known are cora, pubmed.
+    linkdist.errors.OptionError: unknown data set 'coral' (near: cora); choose from cora, pubmed.
     """
     known = list(known)
     folded = {name.lower(): name for name in known}
@@ -84,7 +84,7 @@ def check_names(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
             unknown.append(f"{name!r}{hint}")
     if unknown:
         names = f"unknown {what} {', '.join(unknown)}"
-        raise OptionError(f"{names}; known are {', '.join(known)}.")
+        raise OptionError(f"{names}; choose from {', '.join(known)}.")
 
 
 def check_seeds(seed: int, count: int, option: str) -> None:

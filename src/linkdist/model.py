@@ -72,6 +72,24 @@ class Model:
         network = copy.deepcopy(self.network).to(device)
         return Model(network, self.alpha.to(device), self.classes, self.kappa.to(device))
 
+    def predict_proba(self, features: FeatureMatrix, links: IntArray | None = None) -> FloatArray:
+        """Class probabilities (n, C), averaged over replicas.
+
+        Parameters
+        ----------
+        features : (n, d) array or CSR matrix
+            One row for each node.
+        links : (m, 2) array of int, optional
+            Pairs of linked nodes, for prediction with links.
+
+        Examples
+        --------
+        >>> model = Model(ForkedMLP(d=2, C=3, seeds=[0]), torch.ones(1), ("a", "b", "c"))
+        >>> model.predict_proba(np.zeros((5, 2), dtype=np.float32)).shape
+        (5, 3)
+        """
+        return _mean_probability(_logits_of(self, features, links))
+
     def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Neighbours) -> Tensor:
         """Logits (R, n, C) with links, from the logits of both heads."""
         return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa)
@@ -103,7 +121,7 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
     >>> from_features(model, np.zeros((5, 2), dtype=np.float32)).shape
     (5, 3)
     """
-    return _mean_probability(_logits_of(model, features, None))
+    return model.predict_proba(features)
 
 
 def disagreement(
@@ -170,7 +188,7 @@ def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatA
     >>> with_links(model, np.eye(2, dtype=np.float32), np.array([[0, 1]])).shape
     (2, 3)
     """
-    return _mean_probability(_logits_of(model, features, links))
+    return model.predict_proba(features, links)
 
 
 @torch.no_grad()

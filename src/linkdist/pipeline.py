@@ -35,7 +35,7 @@ from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
-from linkdist.training.fit import Fit, epoch_problems, fit
+from linkdist.training.fit import Fit, epoch_problems, fit, limit_problems
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
@@ -98,10 +98,7 @@ class Options:
     def check(self) -> None:
         """Raise an OptionError that lists every option that is out of range."""
         problems = [*epoch_problems(self.epochs), *self.hyperparameters.problems()]
-        if self.held_out is not None and not 0 <= self.held_out < 1:
-            problems.append(f"held-out must be from 0 to below 1; found {self.held_out}.")
-        if self.budget is not None and self.budget <= 0:
-            problems.append(f"a budget must be longer than 0 s; found {self.budget:g} s.")
+        problems += limit_problems(self.held_out, self.budget)
         if problems:
             raise OptionError(" ".join(problems))
 
@@ -286,7 +283,6 @@ class GraphSource:
             device=options.device,
             progress=callback.progress,
             checkpoint=checkpoint,
-            judge=options.held_out != 0,
             baselines=True,
             budget=options.budget,
             held_out=options.held_out,
@@ -350,14 +346,14 @@ def update(
     if problems := epoch_problems(epochs):
         raise OptionError(" ".join(problems))
     saved = model if isinstance(model, Saved) else load_model(model)
-    if saved.rehearsal is None:
+    if saved.replay is None:
         raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
     there = saved.model.to(find_device(device))
     _, graph, report = _read(tables, callback, saved)
     callback.stage("updating")
     memory = update_model(
         there,
-        unpack(saved.rehearsal, there.classes),
+        unpack(saved.replay, there.classes),
         graph,
         method=saved.about.get("method", "colinkdist"),
         seed=seed,
@@ -386,8 +382,8 @@ def export(
         _, features = next(node_batches(open_table(rows), column, encoders, COMPARED), (None, None))
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
-    elif saved.rehearsal is not None:
-        features = unpack(saved.rehearsal, saved.model.classes).graph.features[:COMPARED]
+    elif saved.replay is not None:
+        features = unpack(saved.replay, saved.model.classes).graph.features[:COMPARED]
     else:
         raise ModelError("the model has no replay buffer to compare on; name a table of rows.")
     difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)

@@ -118,7 +118,7 @@ def test_any_names_stay_in_their_cells(classes, column):
 def test_any_json_gives_a_card(value):
     keys = ("id", "label", "method", "epochs", "seconds", "data", "tally", "scores", "versions")
     about = {**dict.fromkeys(keys, value), "estimates": {"new_rows": [{"name": value}]}}
-    about["estimates"] |= dict.fromkeys(("judges", "by", "verdict", "known_rows"), value)
+    about["estimates"] |= dict.fromkeys(("labels", "by", "verdict", "known_rows"), value)
     assert model_card("m", about, ["a"], []).endswith(LIMITS + "\n")
     assert model_card("m", {"estimates": value}, ["a"], []).endswith(LIMITS + "\n")
 

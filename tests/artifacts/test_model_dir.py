@@ -49,8 +49,8 @@ def some_encoders():
 @pytest.fixture
 def saved():
     about = {"label": "field", "curve": [[0.5, 0.75]], "scores": {"features": float("nan")}}
-    rehearsal = {"links": torch.tensor([[0, 1]]), "features": torch.rand(2, 5)}
-    return Saved(some_model(), some_encoders(), about, rehearsal)
+    replay = {"links": torch.tensor([[0, 1]]), "features": torch.rand(2, 5)}
+    return Saved(some_model(), some_encoders(), about, replay)
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_what_was_saved_is_loaded(saved, directory):
     assert torch.equal(loaded.model.alpha, saved.model.alpha)
     assert loaded.model.classes == ("a", "b", "c")
     assert loaded.about == {**saved.about, "scores": {"features": None}}
-    assert {name: tensor.tolist() for name, tensor in loaded.rehearsal.items()} == {
-        name: tensor.tolist() for name, tensor in saved.rehearsal.items()
+    assert {name: tensor.tolist() for name, tensor in loaded.replay.items()} == {
+        name: tensor.tolist() for name, tensor in saved.replay.items()
     }
     x = saved.encoders.transform(BATCH)
     assert np.array_equal(loaded.encoders.transform(BATCH).toarray(), x.toarray())
@@ -103,12 +103,12 @@ def test_a_loaded_model_can_be_trained_on(directory):
 
 def test_the_files_are_plain(directory):
     assert sorted(path.name for path in directory.iterdir()) == [
-        *("README.md", "curve.svg", "model.json", "rehearsal.safetensors", "weights.safetensors")
+        *("README.md", "curve.svg", "model.json", "replay.safetensors", "weights.safetensors")
     ]
     header = json.loads((directory / "model.json").read_text(), parse_constant=pytest.fail)
     assert header["format"] == 3
     assert header["shape"] == {"replicas": 2, "features": 5, "hidden": 8, "classes": 3}
-    for name in ("weights.safetensors", "rehearsal.safetensors"):
+    for name in ("weights.safetensors", "replay.safetensors"):
         digest = hashlib.sha256((directory / name).read_bytes()).hexdigest()
         assert header["digests"][name] == digest
 
@@ -128,7 +128,7 @@ def test_a_model_of_features_alone(tmp_path):
     save_model(tmp_path / "model", Saved(some_model(R=1)))
     loaded = load_model(tmp_path / "model")
     assert loaded.encoders is None
-    assert loaded.rehearsal is None
+    assert loaded.replay is None
     assert loaded.about == {}
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
         *("README.md", "model.json", "weights.safetensors")
@@ -139,7 +139,7 @@ def test_a_model_is_replaced_whole(directory):
     other = some_model(d=2, C=4, R=1, seed=9)
     save_model(str(directory) + "/", Saved(other))
     assert load_model(directory).model.classes == ("a", "b", "c", "d")
-    assert not (directory / "rehearsal.safetensors").exists()
+    assert not (directory / "replay.safetensors").exists()
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
 
@@ -210,7 +210,7 @@ def test_a_newer_format_names_its_program_and_the_way(directory):
     assert "pip install --upgrade linkdist" in str(e.value)
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "rehearsal.safetensors"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "replay.safetensors"])
 def test_every_changed_byte_is_found(directory, name):
     path = directory / name
     whole = path.read_bytes()
@@ -228,8 +228,8 @@ def test_every_changed_byte_is_found(directory, name):
 
 def test_both_files_problems_are_told_at_once(directory):
     (directory / "weights.safetensors").write_bytes(b"")
-    (directory / "rehearsal.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"rehearsal\S+ is missing; weights\S+ is not the file"):
+    (directory / "replay.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"replay\S+ is missing; weights\S+ is not the file"):
         load_model(directory)
 
 

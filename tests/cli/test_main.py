@@ -219,7 +219,7 @@ REFUSED = {
     "unknown set": ("benchmark coral", r"unknown data set 'coral' \(near: cora"),
     "unknown method": ("benchmark digits --method linkdis", r"'linkdis' \(near: linkdist"),
     "unknown setting": ("benchmark digits --setting inductiv", r"'inductiv' \(near: inductive"),
-    "unknown device": ("benchmark digits --device gpu", "known are auto, cpu, cuda"),
+    "unknown device": ("benchmark digits --device gpu", "choose from auto, cpu, cuda"),
     "no replicas": ("benchmark digits --replicas 0", "--replicas must be 1 or more.* found 0"),
     "negative seed": ("benchmark digits --seed -1", "--seed must be 0 or more, .* found -1 and 1"),
     "seed too large": ("benchmark digits --seed 4294967296", r"--seed .* at most 2\*\*32; found"),

@@ -267,7 +267,7 @@ def test_a_place_that_takes_nothing_is_told_before_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(errno.EROFS, "you may write to"), (errno.ENOSPC, "Make room")]
+    ("number", "told"), [(errno.EROFS, "with write permission"), (errno.ENOSPC, "Free some space")]
 )
 def test_a_model_that_cannot_be_written_is_told_before_training(
     number, told, in_parts, tmp_path, monkeypatch
@@ -380,7 +380,7 @@ def test_a_store_leaves_a_model_that_predicts_and_can_be_updated(in_parts, tmp_p
     loaded = load_model(tmp_path / "model")
     assert loaded.about["data"]["nodes"] == in_parts.n
     assert 0 < saved.about["scores"]["accuracy with links"] <= 1
-    assert loaded.rehearsal is not None
+    assert loaded.replay is not None
     assert loaded.onnx is not None
     assert not list(tmp_path.glob(".*"))
 

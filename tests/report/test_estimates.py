@@ -247,7 +247,7 @@ def test_few_evaluations_are_no_curve():
 
 
 def test_estimates_on_validation_nodes():
-    text = text_of(page_with(by="validation nodes", judges=1234))
+    text = text_of(page_with(by="validation nodes", labels=1234))
     assert "1,234 labelled nodes were held out: no network was trained on their labels." in text
     assert "Each of" not in text
 

@@ -213,7 +213,7 @@ def test_metrics_are_deterministic(trained):
 
 def test_without_validation_nodes_there_are_no_validation_metrics(planted):
     splits = [held_out(planted.labels, 0, 0)]
-    result = fit(planted, splits, epochs=1, device="cpu", judge=False)
+    result = fit(planted, splits, epochs=1, device="cpu", held_out=0)
     found = compute_metrics(planted, splits, result, range(60), map=False)
     assert found.validation is None
     assert len(found.uncertain) == UNCERTAIN

@@ -284,7 +284,7 @@ def test_every_problem_is_in_one_message():
     with pytest.raises(TableError) as caught:
         encoders.transform(batch, first_row=7)
     assert str(caught.value) == (
-        "unknown column 'age' (near: Age), 'title'; known are Age, field, place. "
+        "unknown column 'age' (near: Age), 'title'; choose from Age, field, place. "
         "column 'field' must contain one value per row; row 7 has ['a']. "
         "column 'place' must contain vectors of length 2; row 7 has [1.0]. "
         "column 'place' must contain vectors of finite numbers; row 8 has inf."
@@ -397,12 +397,12 @@ def test_inferred_kinds():
         "none": None,
         "blank": None,
     }
-    assert found["field"].why == "2 different values in 60 rows"
+    assert found["field"].why == "2 different values in the first 60 rows"
     assert found["raw"].why == "contains binary, which cannot be a feature"
 
 
 def test_unknown_kind_is_rejected():
-    with pytest.raises(OptionError, match=r"unknown kind of column 'number' .*known are numeric"):
+    with pytest.raises(OptionError, match=r"unknown kind of column 'number' .*choose from numeric"):
         make_feature_encoder({"a": "number", "b": "text"})
 
 

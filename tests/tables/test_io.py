@@ -340,7 +340,7 @@ def test_all_problems_of_a_table_are_in_one_message(csv):
     with pytest.raises(TableError) as caught:
         read_nodes(path, "id", "label", {"age": "numeric"}, ["age", "x", "agee", "label"])
     assert str(caught.value) == (
-        f"{path}: unknown column 'agee' (near: age); known are id, label, age, x. "
+        f"{path}: unknown column 'agee' (near: age); choose from id, label, age, x. "
         "column 'label' contains ids or labels and cannot be a feature. "
         "column 'age' must contain numbers; row 2 has 'old'. "
         "column 'x' must contain finite numbers; row 3 has 'inf'. "
@@ -353,7 +353,7 @@ def test_all_problems_of_a_table_are_in_one_message(csv):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1], "x": [1]}, r"unknown column 'id', 'label'; known are a, x\.$"),
+        ({"a": [1], "x": [1]}, r"unknown column 'id', 'label'; choose from a, x\.$"),
         ({"id": [1], "label": [None], "x": [1]}, "column 'label' contains no labels"),
         ({"id": [1], "label": [-1], "x": [1]}, "column 'label' contains no labels"),
         ({"id": [1, 2], "label": ["a", "b"]}, "there is no feature column"),
@@ -374,7 +374,7 @@ def test_unsuitable_node_tables_are_rejected(parquet, columns, message):
 def test_missing_feature_columns_are_reported_in_prediction(csv):
     encoders = make_feature_encoder({"age": "numeric", "size": "numeric"})
     path = csv("id,Age\n1,2\n")
-    message = r"unknown column 'age' \(near: Age\), 'size'; known are id, Age\.$"
+    message = r"unknown column 'age' \(near: Age\), 'size'; choose from id, Age\.$"
     with pytest.raises(TableError, match=message):
         read_nodes(path, "id", None, encoders=encoders)
     with pytest.raises(TableError, match=message):

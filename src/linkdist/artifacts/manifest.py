@@ -25,9 +25,9 @@ from linkdist.tables.feature_encoder import FeatureEncoder
 FORMAT = 3
 
 HEADER = "model.json"
-WEIGHTS, REHEARSAL, ONNX = BINARY = (
+WEIGHTS, REPLAY, ONNX = BINARY = (
     "weights.safetensors",
-    "rehearsal.safetensors",
+    "replay.safetensors",
     "model.onnx",
 )
 CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"

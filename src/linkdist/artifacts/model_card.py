@@ -124,7 +124,7 @@ def _estimates(about: About) -> str:
     ]
     if not rows:
         return ""
-    nodes, by = _number(known.get("judges")), known.get("by")
+    nodes, by = _number(known.get("labels")), known.get("by")
     how = "cross-validation" if by == "folds" else by
     measured = f"The scores were measured on {nodes} labelled nodes, by {how}."
     warnings = "\n".join(f"- {_text(said)}" for said in _list(known.get("warnings")))

@@ -2,7 +2,7 @@
 
     model.json             format, sizes, classes, α, columns, description of the training, digests
     weights.safetensors    the weights of R replicas
-    rehearsal.safetensors  the replay buffer for updates, if there is one
+    replay.safetensors  the replay buffer for updates, if there is one
     model.onnx             the network for a service, if it was exported
     README.md, curve.svg   the model card
     report.html            the report, for models trained on tables
@@ -36,7 +36,7 @@ from linkdist.artifacts.manifest import (
     FORMAT,
     HEADER,
     ONNX,
-    REHEARSAL,
+    REPLAY,
     REPORT,
     WEIGHTS,
     Header,
@@ -65,7 +65,7 @@ class Saved:
         Turn the columns of a table into features; None for a model of plain features.
     about : dict
         Description of the training as JSON values; the model card shows it.
-    rehearsal : mapping of str to tensor, optional
+    replay : mapping of str to tensor, optional
         The replay buffer for updates.
     onnx : bytes, optional
         The network with both heads as an ONNX file, for a service.
@@ -76,7 +76,7 @@ class Saved:
     model: Model
     encoders: FeatureEncoder | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    rehearsal: Mapping[str, Tensor] | None = None
+    replay: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
     report: str | None = None
 
@@ -108,8 +108,8 @@ def save_model(directory: Path | str, saved: Saved) -> None:
     check_target(directory)
     target = Path(directory).resolve()
     files = {WEIGHTS: _pack(saved.model.network.state_dict())}
-    if saved.rehearsal is not None:
-        files[REHEARSAL] = _pack(saved.rehearsal)
+    if saved.replay is not None:
+        files[REPLAY] = _pack(saved.replay)
     if saved.onnx is not None:
         files[ONNX] = saved.onnx
     columns = None if saved.encoders is None else saved.encoders.state()
@@ -185,13 +185,13 @@ def load_model(directory: Path | str) -> Saved:
     target = Path(directory).resolve()
     header = read_header(target)
     network = _network(target, header, _unpack(target, WEIGHTS, header.files))
-    rehearsal = None
-    if REHEARSAL in header.files:
-        rehearsal = _unpack(target, REHEARSAL, header.files)
+    replay = None
+    if REPLAY in header.files:
+        replay = _unpack(target, REPLAY, header.files)
     model = Model(
         network, torch.from_numpy(header.alpha), header.classes, torch.from_numpy(header.own)
     )
-    return Saved(model, header.encoders, header.about, rehearsal, header.files.get(ONNX))
+    return Saved(model, header.encoders, header.about, replay, header.files.get(ONNX))
 
 
 def _shape(model: Model) -> Shape:

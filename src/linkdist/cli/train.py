@@ -268,7 +268,7 @@ def _print_result(saved: Saved, output: Output) -> None:
 
     estimates = saved.about.get("estimates")
     if estimates is not None:
-        title = f"Estimated accuracy in percent, from {estimates['judges']} labels"
+        title = f"Estimated accuracy in percent, from {estimates['labels']} labels"
         print_table(title, list(_estimate_rows(estimates)))
         for sentence in (*estimates["verdict"], *estimates["warnings"]):
             note(sentence)

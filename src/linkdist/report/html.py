@@ -95,7 +95,7 @@ def render_report(name: str, metrics: Metrics, about: Mapping[str, Any]) -> str:
             "score_groups": score_groups(estimates),
             "interval_text": interval_text,
             "drawn": DRAWN,
-            "estimate_nodes": estimates.judges,
+            "estimate_nodes": estimates.labels,
             "teachers": sorted(estimates.teachers.items(), key=lambda item: -item[1]),
         }
     if validation:

@@ -250,7 +250,7 @@ def _validation_metrics(
         for mode in ("features", "links")
     }
     labels = predicted["features"].labels
-    nodes = result.estimates.judges if result.estimates else len(labels)
+    nodes = result.estimates.labels if result.estimates else len(labels)
     return ValidationMetrics(nodes, _curves(history), history.best("features").epochs - 1, modes)
 
 

@@ -323,7 +323,7 @@ def _parse(body: bytes) -> dict[str, Any]:
     unknown = sorted(request.keys() - set(KEYS))
     if unknown:
         names = ", ".join(repr(_cut(name)) for name in unknown[:SHOWN])
-        raise RefusedError(422, f"unknown key {names}; known are {', '.join(KEYS)}.")
+        raise RefusedError(422, f"unknown key {names}; choose from {', '.join(KEYS)}.")
     return request
 
 

@@ -185,7 +185,7 @@ def make_feature_encoder(kinds: Mapping[str, str]) -> FeatureEncoder:
     --------
     >>> make_feature_encoder({"age": "number"})
     Traceback (most recent call last):
-    linkdist.errors.OptionError: unknown kind of column 'number' (near: numeric); known are \
+    linkdist.errors.OptionError: unknown kind of column 'number' (near: numeric); choose from \
 numeric, categorical, text, vector.
     """
     check_names("kind of column", dict.fromkeys(kinds.values()), KINDS)

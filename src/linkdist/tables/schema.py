@@ -61,7 +61,7 @@ def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> di
     >>> for name, found in guess(sample.schema, sample, ["id"]).items():
     ...     print(f"{name}: {found.kind}, {found.why}")
     age: numeric, contains int64
-    title: text, 2 different values in 2 rows
+    title: text, 2 different values in the first 2 rows
     """
     fields = [field for field in schema if field.name not in leave_out]
     return {field.name: _guess(field.type, sample[field.name]) for field in fields}
@@ -215,7 +215,7 @@ def _guess(kind: pa.DataType, sample: pa.ChunkedArray) -> Guess:
     if not _is_text(values.type):
         return Guess(None, f"contains {kind}, which cannot be a feature")
     distinct = len(there.unique())
-    why = f"{distinct} different values in {len(there)} rows"
+    why = f"{distinct} different values in the first {len(there)} rows"
     return Guess("categorical" if distinct <= min(50, len(there) / 2) else "text", why)
 
 

@@ -32,7 +32,7 @@ class Problems:
     >>> problems.rows("column 'age' must contain numbers", [3, 8], ["old", "young"])
     >>> problems.check("nodes.csv")
     Traceback (most recent call last):
-    linkdist.errors.TableError: nodes.csv: unknown column 'aged' (near: age); known are id, age. \
+    linkdist.errors.TableError: nodes.csv: unknown column 'aged' (near: age); choose from id, age. \
 column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
     """
 

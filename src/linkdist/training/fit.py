@@ -81,7 +81,6 @@ def fit(
     progress: Progress | None = None,
     checkpoint: Keeper | None = None,
     teachers: Sequence[Any] = (),
-    judge: bool = True,
     baselines: bool = False,
     budget: float | None = None,
     held_out: float | None = None,
@@ -109,7 +108,8 @@ def fit(
         One for each replica.
     epochs : int, optional
         Passes over the links; by default floor(200 / average degree). For SelfLinkDist, passes
-        over the nodes; by default 30, and 60 more if they improve the result on validation nodes.
+        over the nodes; by default 30, more on small graphs and fewer on large ones that folds
+        validate, and twice as many again if validation nodes find them better.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     inputs : Inputs, optional
@@ -121,15 +121,14 @@ def fit(
     teachers : sequence of classifiers, optional
         Additional teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`. They
         are cloned and fitted on the features and class numbers of labelled nodes.
-    judge : bool, optional
-        Whether SelfLinkDist uses folds if there are no validation nodes. Without folds, training
-        is faster, all teachers have the same weight, and the accuracy is unknown.
     baselines : bool, optional
         Whether to train CoLinkDist on a short schedule as a baseline for SelfLinkDist. The other
         baselines are among its teachers.
     held_out : float, optional
         Share of the training labels that SelfLinkDist uses as a validation split instead of folds,
-        if there are no validation nodes. Half of these nodes are hidden from training.
+        if there are no validation nodes. Half of these nodes are hidden from training. With 0,
+        nothing is held out: training is faster, all teachers have the same weight, and the
+        accuracy is unknown.
     budget : float, optional
         Time limit of SelfLinkDist in seconds. It shortens the schedule and, if that is not enough,
         leaves out folds. The result depends on the speed of the machine.
@@ -158,12 +157,14 @@ def fit(
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
-    _check(method, seeds, each, epochs, hyper)
+    problems = [*hyper.problems(), *limit_problems(held_out, budget)]
+    _check(method, seeds, each, epochs, problems)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget differs between runs, so these cannot be resumed.
     run = TrainingRun(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
-        options = (epochs, tuple(teachers), judge, baselines, budget, held_out, hyper)
+        folds = held_out != 0
+        options = (epochs, tuple(teachers), folds, baselines, budget, held_out, hyper)
         panel_options = PanelOptions(setting, tuple(seeds), *options)
         panel, estimates = fit_panel(graph, each, inputs, run, panel_options)
         took = time.perf_counter() - started
@@ -211,9 +212,9 @@ def _check(
     seeds: Sequence[int],
     splits: Sequence[Split],
     epochs: int | None,
-    hyper: Hyperparameters,
+    others: Sequence[str],
 ) -> None:
-    problems = [*_name_problems(method), *epoch_problems(epochs), *hyper.problems()]
+    problems = [*_name_problems(method), *epoch_problems(epochs), *others]
     if len(seeds) < 1:
         problems.append("training needs at least one seed, one for each replica; found none.")
     if len(splits) != len(seeds):
@@ -243,3 +244,19 @@ def epoch_problems(epochs: int | None) -> list[str]:
     """
     wrong = epochs is not None and epochs < 1
     return [f"epochs must be 1 or more; found {epochs}."] if wrong else []
+
+
+def limit_problems(held_out: float | None, budget: float | None) -> list[str]:
+    """What is wrong with a share of held-out labels and with a time limit.
+
+    Examples
+    --------
+    >>> limit_problems(0.1, None), limit_problems(None, -5.0)
+    ([], ['budget must be above 0 s; found -5 s.'])
+    """
+    problems = []
+    if held_out is not None and not 0 <= held_out < 1:
+        problems.append(f"held_out must be from 0 to below 1; found {held_out}.")
+    if budget is not None and not budget > 0:
+        problems.append(f"budget must be above 0 s; found {budget:g} s.")
+    return problems

@@ -90,7 +90,7 @@ def test_scores_are_shares_of_hits_with_their_intervals():
         scored(right_for(0.8), right_for(0.9), plain=right_for(0.7), hops=right_for(0.75)),
         {"features": right_for(0.85), "links": right_for(0.95)},
     )
-    assert (found.judges, found.by) == (200, "folds")
+    assert (found.labels, found.by) == (200, "folds")
     assert [score.accuracy for score in found.new_rows] == [0.8, 0.9]
     assert [score.links for score in found.new_rows] == [False, True]
     assert [score.accuracy for score in found.known_rows] == [0.85, 0.95]
@@ -124,14 +124,14 @@ def test_a_better_baseline_is_named_as_what_to_use_instead():
     sentences = " ".join(found.verdict)
     assert "logistic regression on features is better than this model, by 15.0 points" in sentences
     assert "use it instead" in sentences
-    assert "Links do not pay in training" in sentences
+    assert "Links in training do not improve the accuracy" in sentences
 
 
 def test_a_better_baseline_with_links_is_compared_with_the_model_with_links():
     found = estimates_of(scored(right_for(0.9), right_for(0.7), hops=right_for(0.85)))
     sentences = " ".join(found.verdict)
     assert "With links, logistic regression on 1-hop averages is better" in sentences
-    assert "Links do not pay at prediction time" in sentences
+    assert "Links at prediction time do not improve the accuracy" in sentences
 
 
 def test_a_model_that_wins_is_said_to_beat_every_baseline():
@@ -139,8 +139,9 @@ def test_a_model_that_wins_is_said_to_beat_every_baseline():
         scored(right_for(0.9), right_for(0.97), plain=right_for(0.7), hops=right_for(0.8))
     )
     sentences = " ".join(found.verdict)
-    assert "Links pay in training: from features this model is right for 90.0 % of new" in sentences
-    assert "Links pay at prediction time, too: 97.0 % with links" in sentences
+    lead = "Links in training improve the accuracy: from features this model is right for 90.0 % of"
+    assert lead in sentences
+    assert "Links at prediction time improve the accuracy: 97.0 % with links" in sentences
     assert (
         "From features, it beats every baseline; the best of them is logistic regression"
         in sentences
@@ -154,12 +155,10 @@ def test_what_chance_may_have_done_is_called_so():
     ours, theirs = right_for(0.80), right_for(0.82, shift=40)
     found = estimates_of(scored(ours, ours, plain=theirs))
     sentences = " ".join(found.verdict)
-    assert "These labels cannot show whether links pay in training" in sentences
-    assert "make no difference that these labels can show" in sentences
-    assert (
-        "logistic regression on features is ahead of this model by 2.0 points, which so few"
-        in sentences
-    )
+    assert "These labels cannot show whether links in training improve the accuracy" in sentences
+    assert "cannot show whether links at prediction time improve the accuracy" in sentences
+    lead = "logistic regression on features is ahead of this model by 2.0 points, which is not"
+    assert lead in sentences
     assert "instead" not in sentences
 
 

@@ -219,7 +219,7 @@ def test_the_teachers_shares_sum_to_one_and_more_teachers_are_among_them(wordy):
 def test_more_teachers_are_judged_by_folds_too(broad):
     result = trained(broad, labelled(broad), teachers=[GaussianNB()])
     assert "GaussianNB" in result.estimates.teachers
-    assert result.estimates.judges == 18
+    assert result.estimates.labels == 18
 
 
 def test_a_users_classifier_is_left_as_it_was(wordy):
@@ -273,7 +273,7 @@ def test_there_may_be_five_labels(request, kind, classes):
     graph = Graph.build(graph.features, graph.links, labels)
     result = trained(graph, Split(np.arange(5), NONE, NONE))
     check_it_trained(result, "only 5 labelled rows")
-    assert result.estimates.judges == 5
+    assert result.estimates.labels == 5
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -286,7 +286,7 @@ def test_fewer_labels_than_folds_need_train_without_an_estimate(wordy, size):
 def test_training_without_judges_trains_no_longer_than_it_uses(wordy, monkeypatch):
     """A second cycle without validation nodes could not be compared with the first."""
     monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (2, 3))
-    result = trained(wordy, labelled(wordy), judge=False, epochs=None)
+    result = trained(wordy, labelled(wordy), held_out=0, epochs=None)
     assert result.estimates is None
     assert result.epochs == 2
 
@@ -297,7 +297,7 @@ def test_many_labels_hold_a_share_out(wordy, monkeypatch):
     result = trained(wordy, split, seeds=[0, 1])
     assert result.estimates.by == "validation nodes"
     assert len(result.estimates.known_rows) == 2
-    assert 2 <= result.estimates.judges <= 6
+    assert 2 <= result.estimates.labels <= 6
     check_it_trained(result)
 
 

@@ -50,7 +50,7 @@ class Estimates:
 
     Attributes
     ----------
-    judges : int
+    labels : int
         Number of validation nodes.
     by : str
         'folds' or 'validation nodes'.
@@ -70,7 +70,7 @@ class Estimates:
         their labels are rows of the table.
     """
 
-    judges: int
+    labels: int
     by: str
     new_rows: list[Score]
     known_rows: list[Score]
@@ -193,14 +193,14 @@ def verdict(
 
 
 LINKS_IN_TRAINING = {
-    1: "Links pay in training",
-    0: "These labels cannot show whether links pay in training",
-    -1: "Links do not pay in training",
+    1: "Links in training improve the accuracy",
+    0: "These labels cannot show whether links in training improve the accuracy",
+    -1: "Links in training do not improve the accuracy",
 }
 LINKS_IN_PREDICTION = {
-    1: "Links pay at prediction time, too",
-    0: "Links at prediction time make no difference that these labels can show",
-    -1: "Links do not pay at prediction time",
+    1: "Links at prediction time improve the accuracy",
+    0: "These labels cannot show whether links at prediction time improve the accuracy",
+    -1: "Links at prediction time do not improve the accuracy",
 }
 
 
@@ -220,8 +220,8 @@ def _against(mine: Score, best: Score, hits: Mapping[str, Hits]) -> str:
         )
     if gap > 0:
         return (
-            f"{mode}, {best.name} is ahead of this model by {gap:.1f} points, which so few labels "
-            "cannot tell from chance."
+            f"{mode}, {best.name} is ahead of this model by {gap:.1f} points, which is "
+            "not significant with so few labels."
         )
     if sign > 0:
         return f"{mode}, it beats every baseline; the best of them is {best.name}."
@@ -266,8 +266,8 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
     sentences = []
     if len(train) < FEW_LABELS:
         sentences.append(
-            f"There are only {len(train)} labelled rows: a score of so few says next to nothing. "
-            "Label some dozens of rows."
+            f"There are only {len(train)} labelled rows: a score from so few labels is not "
+            "reliable. Label a few dozen rows."
         )
     absent, single = ([graph.classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
     if absent:
@@ -283,13 +283,13 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
 def _link_limits(graph: Graph, train: IntArray) -> list[str]:
     pairs = graph.links[graph.links[:, 0] != graph.links[:, 1]]
     if not len(pairs):
-        return ["There are no links: this is a classifier of rows, and no link can help it."]
+        return ["There are no links: the model uses features only."]
     known = np.zeros(graph.n, dtype=bool)
     known[train] = True
     if not known[pairs].any():
         return [
-            "No link touches a labelled row: the links cannot carry labels, and the score is of "
-            "rows without links."
+            "No link touches a labelled row: the links cannot transfer labels, and the score is "
+            "that of rows without links."
         ]
     joined = sparse.coo_matrix((np.ones(len(pairs)), pairs.T), (graph.n, graph.n))
     _, part = csgraph.connected_components(joined, directed=False)
