@@ -227,7 +227,10 @@ REFUSED = {
     "unwritable json": ("benchmark digits --json {tmp}/no/x.json", r"--json|x\.json cannot"),
     "unknown sets": ("reproduce --out {out} --datasets coral,pubme", r"'coral' .*'pubme' \(near:"),
     "unknown methods": ("reproduce --out {out} --methods gcm", r"'gcm' \(near: GCN"),
-    "unknown settings": ("reproduce --out {out} --settings all", "unknown setting 'all'; known"),
+    "unknown settings": (
+        "reproduce --out {out} --settings all",
+        "unknown setting 'all'; choose from",
+    ),
     "unknown device for cells": ("reproduce --out {out} --device tpu", "unknown device 'tpu'"),
     "no runs": ("reproduce --out {out} --runs 0", "--runs must be 1 or more; found 0"),
     "negative first seed": (

@@ -166,9 +166,9 @@ def test_columns_are_looked_at_before_any_work(
     assert code == 2
     lines = told.splitlines()
     assert len(lines) == 3
-    assert f"{nodes / 'part-1.parquet'}: unknown column 'venue'; known are" in lines[0]
+    assert f"{nodes / 'part-1.parquet'}: unknown column 'venue'; choose from" in lines[0]
     assert f"{nodes / 'part-2.parquet'} is damaged" in lines[1]
-    assert f"{nodes / 'part-3.parquet'}: unknown column 'venue'; known are" in lines[2]
+    assert f"{nodes / 'part-3.parquet'}: unknown column 'venue'; choose from" in lines[2]
     assert names(tmp_path) == ["nodes"]
 
 

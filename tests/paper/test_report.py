@@ -408,18 +408,19 @@ def test_a_panel_by_hand():
 
 
 accuracies = st.floats(0, 100)
+names = st.text(min_size=1).filter(str.strip)  # a record must have names that can be read
 records = st.lists(
     st.builds(
         Record,
-        dataset=st.sampled_from([*PAPER_DATASETS, "digits"]) | st.text(min_size=1),
+        dataset=st.sampled_from([*PAPER_DATASETS, "digits"]) | names,
         setting=st.sampled_from(SETTINGS),
         method=st.sampled_from(METHODS),
         scores=st.lists(accuracies, min_size=1, max_size=12).map(tuple),
         mean=accuracies,
         std=accuracies,
         seconds=st.floats(0, 1e7),
-        device=st.text(min_size=1),
-        precision=st.none() | st.text(),
+        device=names,
+        precision=st.none() | names,
         sum_of_logits=st.none() | st.lists(accuracies, min_size=1, max_size=12).map(tuple),
     ),
     min_size=1,

@@ -10,17 +10,40 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as validated
+from pydantic.fields import FieldInfo
 
 from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError
 from linkdist.paper.published import METHODS, Published, Verdict, published
 
+Number = Annotated[float, Field(ge=0, strict=True)]
+Percent = Annotated[float, Field(ge=0, le=100, strict=True)]
+Text = Annotated[str, Field(pattern=r"\S", strict=True)]
+Scores = Annotated[tuple[Percent, ...], Field(min_length=1)]
 
-@dataclass(frozen=True)
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError("unknown")
+        return name
+
+    return check
+
+
+def _rule(text: str) -> FieldInfo:
+    info: FieldInfo = Field(description=text)
+    return info
+
+
+@validated(frozen=True, config=ConfigDict(allow_inf_nan=False, extra="ignore"))
 class Record:
     """The result of one cell.
 
@@ -40,16 +63,25 @@ class Record:
         Scores of the same runs if message passing sums logits, as in the paper's equation.
     """
 
-    dataset: str
-    setting: str
-    method: str
-    scores: tuple[float, ...]
-    mean: float
-    std: float
-    seconds: float
-    device: str
-    precision: str | None = None
-    sum_of_logits: tuple[float, ...] | None = None
+    dataset: Annotated[Text, _rule("a name")]
+    setting: Annotated[
+        str, AfterValidator(_one_of(SETTINGS)), _rule(f"one of {', '.join(SETTINGS)}")
+    ]
+    method: Annotated[str, AfterValidator(_one_of(METHODS)), _rule(f"one of {', '.join(METHODS)}")]
+    scores: Annotated[Scores, _rule("a list of accuracies from 0 to 100")]
+    mean: Annotated[Percent, _rule("an accuracy from 0 to 100")]
+    std: Annotated[Number, _rule("a number, 0 or more")]
+    seconds: Annotated[Number, _rule("a number, 0 or more")]
+    device: Annotated[Text, _rule("a name")]
+    precision: Annotated[Text | None, _rule("a name, if it is there")] = None
+    sum_of_logits: Annotated[
+        Scores | None, _rule("a list of accuracies from 0 to 100, if it is there")
+    ] = None
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        """Data set, setting and method."""
+        return self.dataset, self.setting, self.method
 
     @property
     def published(self) -> Published | None:
@@ -75,37 +107,7 @@ class Run:
     not_run: Mapping[str, str] = field(default_factory=dict)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_amount(value: object) -> TypeGuard[float]:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value < math.inf
-
-
-def _is_percent(value: object) -> bool:
-    return _is_amount(value) and value <= 100
-
-
-def _are_percents(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_percent, value))
-
-
-RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "dataset": (_is_text, "a name"),
-    "setting": (SETTINGS.__contains__, f"one of {', '.join(SETTINGS)}"),
-    "method": (METHODS.__contains__, f"one of {', '.join(METHODS)}"),
-    "scores": (_are_percents, "a list of accuracies from 0 to 100"),
-    "mean": (_is_percent, "an accuracy from 0 to 100"),
-    "std": (_is_amount, "a number, 0 or more"),
-    "seconds": (_is_amount, "a number, 0 or more"),
-    "device": (_is_text, "a name"),
-    "precision": (_is_text, "a name, if it is there"),
-    "sum_of_logits": (_are_percents, "a list of accuracies from 0 to 100, if it is there"),
-}
-OPTIONAL = ("precision", "sum_of_logits")
+RECORD = TypeAdapter(Record)
 RUN_AGAIN = "Run the experiments into this folder again."
 
 
@@ -115,7 +117,7 @@ def read_records(path: Path) -> list[Record]:
     Parameters
     ----------
     path : Path
-        A `results.json`: a list of objects with the keys of `RULES`; other keys are ignored.
+        A `results.json`: a list of objects with the fields of `Record`; other keys are ignored.
 
     Raises
     ------
@@ -130,16 +132,22 @@ def read_records(path: Path) -> list[Record]:
     """
     items = _read_json(path)
     if not isinstance(items, list) or not items:
-        found = f"found {_short(items)}. {RUN_AGAIN}"
-        raise DataError(f"{path} must be a list of one record or more; {found}")
-    problems = [
-        f"\n  record {i + 1}: {problem}"
-        for i, item in enumerate(items)
-        for problem in _problems(item, items[:i])
-    ]
+        rule = f"must be a list of one record or more; found {_short(items)}"
+        raise DataError(f"{path} {rule}. {RUN_AGAIN}")
+    records: list[Record] = []
+    problems: list[str] = []
+    for number, item in enumerate(items, start=1):
+        try:
+            record = RECORD.validate_python(item)
+        except ValidationError as error:
+            found = _problems(item, error)
+        else:
+            found = _misfits(record, records)
+            records.append(record)
+        problems += [f"\n  record {number}: {problem}" for problem in found]
     if problems:
         raise DataError(f"{path} is not a list of results:{''.join(problems)}\n{RUN_AGAIN}")
-    return [_record(item) for item in items]
+    return records
 
 
 def read_run(path: Path) -> Run:
@@ -168,7 +176,9 @@ def read_run(path: Path) -> Run:
     if not isinstance(made, dict):
         raise DataError(f"{path} must be an object; found {_short(made)}. Correct or remove it.")
     not_run = made.pop("not_run", {})
-    if not isinstance(not_run, dict) or not all(map(_is_text, not_run.values())):
+    if not isinstance(not_run, dict) or not all(
+        isinstance(why, str) and why.strip() for why in not_run.values()
+    ):
         rule = "must give a reason for each data set"
         raise DataError(f"not_run in {path} {rule}; found {_short(not_run)}. Correct or remove it.")
     words = {key.replace("_", " "): " · ".join(_leaves(item)) for key, item in made.items()}
@@ -196,39 +206,26 @@ def _read_json(path: Path) -> object:
         raise DataError(f"{path} must be JSON; found: {error}. {RUN_AGAIN}") from error
 
 
-def _problems(item: object, before: Sequence[object]) -> list[str]:
+def _problems(item: object, error: ValidationError) -> list[str]:
     if not isinstance(item, dict):
         return [f"must be an object; found {_short(item)}."]
-    problems = [
-        f"{key} must be {rule}; found {_short(item.get(key))}."
-        for key, (holds, rule) in RULES.items()
-        if not holds(item.get(key)) and not (key in OPTIONAL and item.get(key) is None)
-    ]
-    return problems or _misfits(item, before)
+    fields = RECORD.json_schema()["properties"]
+    wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
+    found = {key: (fields[key]["description"], _short(item.get(key))) for key in wrong}
+    return [f"{key} must be {rule}; found {value}." for key, (rule, value) in found.items()]
 
 
-def _misfits(item: Mapping[str, Any], before: Sequence[object]) -> list[str]:
-    scores, sums = item["scores"], item.get("sum_of_logits")
+def _misfits(record: Record, before: list[Record]) -> list[str]:
+    scores, sums = record.scores, record.sum_of_logits
     misfits = []
-    if abs(item["mean"] - math.fsum(scores) / len(scores)) > 0.05:
-        misfits.append(f"mean must be the mean of scores; found {item['mean']}.")
+    if abs(record.mean - math.fsum(scores) / len(scores)) > 0.05:
+        misfits.append(f"mean must be the mean of scores; found {record.mean}.")
     if sums and len(sums) != len(scores):
         misfits.append(f"sum_of_logits must be as long as scores; found {len(sums)} accuracies.")
-    if _cell(item) in map(_cell, before):
-        cell = " / ".join(_cell(item))
+    if any(record.cell == other.cell for other in before):
+        cell = " / ".join(record.cell)
         misfits.append(f"{cell} must occur once; an earlier record has it, too.")
     return misfits
-
-
-def _cell(item: object) -> list[Any]:
-    keys = ("dataset", "setting", "method")
-    return [item.get(key) for key in keys] if isinstance(item, Mapping) else []
-
-
-def _record(item: Mapping[str, Any]) -> Record:
-    values: dict[str, Any] = {key: item.get(key) for key in RULES}
-    lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    return Record(**values | lists)
 
 
 def _short(value: object) -> str:
