@@ -56,7 +56,7 @@ def test_a_folder_that_takes_no_files_is_told_of(tmp_path):
     (tmp_path / "file").write_text("in the way")
     for folder, found in {"file": "Not a directory", "nowhere": "No such file"}.items():
         path = tmp_path / folder / "notes.md"
-        with pytest.raises(OptionError, match=rf"notes\.md cannot be written: {found}.*Name a"):
+        with pytest.raises(OptionError, match=rf"notes\.md cannot be written: {found}.*Choose an"):
             replace_text(path, "new")
     assert names(tmp_path) == ["file"]
 
