@@ -23,10 +23,10 @@ demo: $(READY)
 	  --methods MLP,GCN,CoLinkDistMLP,CoLinkDist --out demo
 	@echo "Open demo/report.html in a browser."
 
-# One process per core, each with one thread: most tests are too small for more.
+# One process per core, up to four, each with one thread: most tests are too small for more.
 test: export OMP_NUM_THREADS ?= 1
 test: lint
-	$(BIN)/pytest --numprocesses auto --dist worksteal --durations 10
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 
 # Material for MkDocs prints a notice about MkDocs 2, which pyproject.toml does not ask for.
 docs: export NO_MKDOCS_2_WARNING = 1
