@@ -1,11 +1,11 @@
-"""Dynamic graphs: nodes arrive in parts, and there is no update, an update, or training anew.
+"""Dynamic graphs: nodes arrive in parts, and the model is kept, updated or trained again.
 
-A graph starts with 80 % of its nodes, drawn at random; the rest arrive in four parts, with their
-links to what is there and the old nodes at the ends of these. After each part all test nodes that
-are present are scored from features and with links, and the work is timed: nothing, an update
-(`linkdist.training.update`), training anew on all that is present. Labels are those of the paper's
-transductive split and arrive with their nodes; so do its validation nodes, which choose the epoch
-in training; an update has those of the start. Means over some seeds.
+A graph starts with a random 80 % of its nodes. The rest arrive in four parts, with their links to
+the nodes that are present. After each part, three models are scored on all present test nodes, from
+features and with links: the first model, its update (`linkdist.training.update`) and a model that
+is trained again on all present nodes. The time of the last two is measured. Labels are those of the
+paper's transductive split and arrive with their nodes. So do its validation nodes, which choose the
+epoch in training; an update uses those of the start. The results are means over several seeds.
 Usage: python benchmarks/dynamic.py [--method colinkdist] [--seeds 5] [SET ...]
 """
 

@@ -1,6 +1,6 @@
 """SelfLinkDist against its rivals, on seeds that no choice has seen.
 
-The choices were made on validation nodes of seeds 0 to 9 (benchmarks/trials.py); this measures test
+The choices were made on other seeds (see results/README.md); this measures test
 accuracy on seeds 900 to 909, in the paper's protocol and in GLNN's. Each part of the work writes
 its records to a file of its own, and `--report` makes results/past-the-paper/tables.md of them.
 Usage: python benchmarks/past_the_paper.py [--sets ...] [--protocols ...] [--settings ...]

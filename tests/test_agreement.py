@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from linkdist import LinkDistClassifier, from_features, pipeline, with_links
+from linkdist import LinkDistClassifier, from_features, pipeline, prediction, with_links
 from linkdist.artifacts.model_dir import load_model
 from linkdist.pipeline import Options, Tables
 from linkdist.tables.feature_encoder import FeatureEncoder
@@ -154,7 +154,7 @@ def test_all_ways_agree_with_links(folder, new):
     pairs = row[np.stack([links["a"], links["b"]], axis=1)]
     x = saved.encoders.transform(new)
     from_python = with_links(saved.model, x, pairs)
-    pipeline.predict(directory, folder / "new.parquet", out, edges=edges, device="cpu")
+    prediction.predict(directory, folder / "new.parquet", out, edges=edges, device="cpu")
     agree(predicted(out)[1], from_python, **WITHIN)
     assert np.abs(from_features(saved.model, x) - from_python).max() > 0.01
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from linkdist.pipeline import predict
+from linkdist.prediction import predict
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "onnx_predict.py"
 

@@ -21,7 +21,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from linkdist import fit, from_features, pipeline, with_links
+from linkdist import fit, from_features, pipeline, prediction, with_links
 from linkdist.artifacts import manifest, onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
@@ -343,7 +343,7 @@ def test_a_prediction_tells_how_far_it_is(model, folder, papers, tmp_path):
 
     n = len(papers["new_nodes"])
     tables = folder / "new_nodes.parquet", tmp_path / "predictions.csv"
-    assert pipeline.predict(model, *tables, callback=Ear()) == n
+    assert prediction.predict(model, *tables, callback=Ear()) == n
     assert told == ["predicting", (n, n)]
 
 

@@ -24,7 +24,6 @@ from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.prediction import predict as predict
 from linkdist.prediction import table_columns
 from linkdist.progress import Callback
 from linkdist.report.html import render_report

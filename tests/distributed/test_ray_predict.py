@@ -51,7 +51,7 @@ def plain(papers_model, table, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     put(folder / "nodes.parquet", table)
     out = folder / "predictions.parquet"
-    pipeline.predict(papers_model, folder / "nodes.parquet", out, device="cpu")
+    prediction.predict(papers_model, folder / "nodes.parquet", out, device="cpu")
     return pyarrow.parquet.read_table(out)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from linkdist.pipeline import predict
+from linkdist.prediction import predict
 from linkdist.serve.app import make_app
 from linkdist.serve.settings import Settings
 

@@ -47,7 +47,7 @@ def predict(
     If an interrupted prediction of a directory is started again, it continues with the files that
     are not done.
     """
-    from linkdist import pipeline
+    from linkdist import prediction
     from linkdist.distributed.ray_predict import predict_directory
 
     if address is not None and workers is None:
@@ -64,7 +64,7 @@ def predict(
                 model, nodes, out, workers=workers, address=address, device=device, callback=bars
             )
         else:
-            count = pipeline.predict(model, nodes, out, edges=edges, device=device, callback=bars)
+            count = prediction.predict(model, nodes, out, edges=edges, device=device, callback=bars)
     note(f"{count} nodes predicted: {out}")
 
 
