@@ -54,7 +54,7 @@ def test_it_teaches_itself_unless_asked_otherwise():
         **{"method": "selflinkdist", "replicas": 1, "epochs": None, "held_out": None},
         **{"teachers": (), "budget": None, "device": "auto", "random_state": None},
         **{"hidden_size": 256, "batch_size": 1024, "learning_rate": None, "dropout": 0.5},
-        **{"schedule": None},
+        **{"schedule": None, "class_weight": None},
     }
 
 
@@ -63,7 +63,7 @@ def test_it_is_the_library_underneath(few, method):
     graph, y = few
     model = quick(held_out=0, method=method).fit(graph.features, y, edges=graph.links)
     nothing = np.array([], dtype=int)
-    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1).tolist()
+    seed = [0]
     split, options = Split(np.arange(12), nothing, nothing), {"epochs": 5, "device": "cpu"}
     plain = fit(graph, split, method=method, seeds=seed, held_out=0, **options)
     p = from_features(plain.model, graph.features)

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from linkdist.artifacts.model_dir import load_model, save_model
+    from linkdist.artifacts.model_dir import save_model
     from linkdist.classifier import LinkDistClassifier
     from linkdist.data.datasets import load_dataset
     from linkdist.data.graph import Graph
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         semi_supervised,
     )
     from linkdist.model import Model, from_features, with_links
+    from linkdist.trained_model import TrainedModel, load_model, train
     from linkdist.training.fit import Fit, fit
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ __all__ = [
     "LinkDistClassifier",
     "Model",
     "Split",
+    "TrainedModel",
     "View",
     "fit",
     "from_features",
@@ -37,11 +39,12 @@ __all__ = [
     "observe",
     "save_model",
     "semi_supervised",
+    "train",
     "with_links",
 ]
 
 _HOMES = {
-    "artifacts.model_dir": ("load_model", "save_model"),
+    "artifacts.model_dir": ("save_model",),
     "classifier": ("LinkDistClassifier",),
     "data.datasets": ("load_dataset",),
     "data.graph": ("Graph",),
@@ -54,6 +57,7 @@ _HOMES = {
         "semi_supervised",
     ),
     "model": ("Model", "from_features", "with_links"),
+    "trained_model": ("TrainedModel", "load_model", "train"),
     "training.fit": ("Fit", "fit"),
 }
 

@@ -10,9 +10,9 @@ X contains all nodes, labelled or not, because training uses every link. Without
 
 from __future__ import annotations
 
-import math
 import numbers
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -20,20 +20,36 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from linkdist.data.edges import as_links, with_own_loops
+from linkdist.artifacts.model_dir import Saved, save_model
+from linkdist.artifacts.onnx import with_onnx
+from linkdist.data.edges import as_links
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
+from linkdist.data.user_arrays import (
+    known_labels,
+    links_of,
+    mask_of,
+    row_names,
+    row_numbers,
+)
 from linkdist.errors import GraphError, OptionError
-from linkdist.model import disagreement, from_features, with_links
+from linkdist.model import disagreement, from_features, reweighted, with_links
 from linkdist.nn.network import DROPOUT, HIDDEN
+from linkdist.tables.transformer import TableEncoder, needs_encoding
 from linkdist.training.fit import epoch_problems, fit
 from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.loop import BATCH
-from linkdist.training.replay import ReplayBuffer, make_replay_buffer
+from linkdist.training.replay import ReplayBuffer, make_replay_buffer, pack
 from linkdist.training.update import update
+
+HYPERPARAMETERS = ("hidden_size", "batch_size", "learning_rate", "dropout", "schedule")
+
+FIT_PARAMETERS = ("epochs", "device", "teachers", "budget", "held_out", *HYPERPARAMETERS)
+"""Parameters that `fit` takes as they are."""
 
 
 class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,6 +75,10 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Additional teachers for SelfLinkDist: scikit-learn classifiers with `predict_proba`.
     budget : float, optional
         Time limit of SelfLinkDist in seconds; the result depends on the speed of the machine.
+    class_weight : 'balanced' or dict of class to float, optional
+        Factors of the class probabilities in predictions, before they are normalised: 'balanced'
+        divides by the shares of the classes among the labels, for rare classes that matter as much
+        as frequent ones. `estimates_` describes the model without weights.
     hidden_size, batch_size, learning_rate, dropout, schedule
         Hyperparameters of the network and its training; see `linkdist.fit`.
     device : {'auto', 'cpu', 'cuda'}
@@ -81,6 +101,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     estimates_ : Estimates or None
         Estimated accuracy for new rows and for rows of X with intervals, next to baselines, and a
         summary in sentences (`estimates_.verdict`); for SelfLinkDist.
+    encoder_ : TableEncoder or None
+        Turns a table into features, if X was one that needs it.
     model_ : Model
         The networks.
 
@@ -106,6 +128,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         held_out: float | None = None,
         teachers: Sequence[Any] = (),
         budget: float | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         hidden_size: int = HIDDEN,
         batch_size: int = BATCH,
         learning_rate: float | None = None,
@@ -120,6 +143,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.held_out = held_out
         self.teachers = teachers
         self.budget = budget
+        self.class_weight = class_weight
         self.hidden_size = hidden_size
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -141,8 +165,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix, pandas or Arrow table of numbers
-            One row for each node of the graph.
+        X : (n, d) array, CSR matrix, pandas or Polars frame, or Arrow table
+            One row for each node of the graph. A table with columns that are not numbers, or with
+            missing values, is encoded as `linkdist train` does it (see `TableEncoder`).
         y : (n,) array
             Classes; -1, None or NaN where unknown.
         edges : links, optional
@@ -155,10 +180,10 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             otherwise row numbers.
         """
         self._check_options()
-        nodes = _names(X, nodes)
+        nodes = row_names(X, nodes)
         features = self._features(X, reset=True)
         labels = self._learn_classes(y, features.shape[0])
-        links = _links(edges, features.shape[0], nodes)
+        links = links_of(edges, features.shape[0], nodes)
         graph = Graph.build(features, links, labels, self._class_names)
         return self._train(graph, validation)
 
@@ -181,13 +206,13 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             All classes that any call will contain; required in the first call without `fit`.
         """
         self._check_options()
-        nodes = _names(X, nodes)
+        nodes = row_names(X, nodes)
         first = not hasattr(self, "model_")
         features = self._features(X, reset=first)
         if first:
             self._learn_classes(y if classes is None else classes, None)
         labels = self._numbered(y, features.shape[0])
-        links = _links(edges, features.shape[0], nodes)
+        links = links_of(edges, features.shape[0], nodes)
         graph = Graph.build(features, links, labels, self._class_names)
         if first:
             return self._train(graph, validation=[])
@@ -217,7 +242,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> npt.NDArray[np.float32]:
         """Class probabilities (n, C), averaged over the replicas."""
         check_is_fitted(self)
-        nodes = _names(X, nodes)
+        nodes = row_names(X, nodes)
         features = self._features(X, reset=False)
         if edges is None:
             return from_features(self.model_, features)
@@ -247,7 +272,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> npt.NDArray[np.float32]:
         """Share of the replicas (n,) whose class differs from that of their mean."""
         check_is_fitted(self)
-        nodes = _names(X, nodes)
+        nodes = row_names(X, nodes)
         features = self._features(X, reset=False)
         links = None if edges is None else as_links(edges, features.shape[0], nodes)
         return disagreement(self.model_, features, links)
@@ -263,10 +288,28 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Accuracy on the nodes with a known class."""
         predicted = self.predict(X, edges=edges, nodes=nodes)
-        truth, known = _known(y)
+        truth, known = known_labels(y)
         hits = predicted[known] == truth[known]
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(hits, weights=weights))
+
+    def save(self, directory: Path | str, *, id: str = "id", label: str = "label") -> None:
+        """Write a model directory, which `linkdist serve` and `linkdist predict` take.
+
+        Parameters
+        ----------
+        directory : Path or str
+            The directory; a model that is there is replaced.
+        id, label : str
+            The columns of ids and labels in tables that the commands will read.
+        """
+        check_is_fitted(self)
+        encoders = None if self.encoder_ is None else self.encoder_.encoder_
+        about: dict[str, Any] = {"id": id, "label": label, "method": self.method}
+        if self.estimates_ is not None:
+            about["estimates"] = self.estimates_.as_json()
+        saved = Saved(self.model_, encoders, about if encoders else {}, pack(self._memory))
+        save_model(directory, with_onnx(saved))
 
     @classmethod
     def from_pyg(cls, data: Any, **options: Any) -> Self:  # noqa: ANN401
@@ -275,8 +318,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         It uses `x`, `edge_index`, `y`, the labels in `train_mask` (without a mask, all labels) for
         training, and those in `val_mask`, if there is one, as the validation split.
         """
-        train = _mask(data, "train_mask")
-        choose = _mask(data, "val_mask")
+        train = mask_of(data, "train_mask")
+        choose = mask_of(data, "val_mask")
         y = np.asarray(data.y).ravel()
         if train is not None:
             y = np.where(train | (choose if choose is not None else False), y, UNKNOWN)
@@ -296,7 +339,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_options(self) -> None:
-        hyper = Hyperparameters(**self._hyperparameters)
+        hyper = Hyperparameters(**{name: getattr(self, name) for name in HYPERPARAMETERS})
         problems = [*hyper.problems(), *epoch_problems(self.epochs)]
         replicas = cast(object, self.replicas)
         held_out = cast(object, 0.0 if self.held_out is None else self.held_out)
@@ -307,12 +350,17 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if problems:
             raise OptionError(" ".join(problems))
 
-    @property
-    def _hyperparameters(self) -> dict[str, Any]:
-        names = ("hidden_size", "batch_size", "learning_rate", "dropout", "schedule")
-        return {name: getattr(self, name) for name in names}
-
     def _features(self, X: Any, reset: bool) -> FeatureMatrix:  # noqa: ANN401
+        if reset:
+            self.encoder_ = TableEncoder() if needs_encoding(X) else None
+        if self.encoder_ is not None:
+            X = X.reset_index(drop=True) if hasattr(X, "reset_index") else X
+            if not reset:
+                return self.encoder_.transform(X)
+            features = self.encoder_.fit_transform(X)
+            self.n_features_in_ = self.encoder_.n_features_in_
+            self.feature_names_in_ = self.encoder_.feature_names_in_
+            return features
         if hasattr(X, "to_pandas"):
             X = X.to_pandas()
         checked: FeatureMatrix = validate_data(
@@ -321,7 +369,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _learn_classes(self, y: Any, n: int | None) -> IntArray:  # noqa: ANN401
-        values, known = _known(y)
+        values, known = known_labels(y)
         if known.any():
             check_classification_targets(values[known])
         self.classes_ = np.unique(values[known]) if known.any() else np.array([])
@@ -332,7 +380,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbered(self, y: Any, n: int) -> IntArray:  # noqa: ANN401
         """Class numbers, which are positions in `classes_`; UNKNOWN for missing labels."""
-        values, known = _known(y)
+        values, known = known_labels(y)
         if len(values) != n:
             raise GraphError(f"y must have one entry for each node, {n}; found {len(values)}.")
         labels = np.full(n, UNKNOWN)
@@ -351,30 +399,33 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> list[Split]:
         """One split into training and validation nodes for each replica."""
         if validation is not None:
-            return [keep_aside(labels, _rows(validation, len(labels)))] * len(seeds)
+            return [keep_aside(labels, row_numbers(validation, len(labels)))] * len(seeds)
         if self.method == "selflinkdist":
             return [keep_aside(labels, np.array([], dtype=np.int64))] * len(seeds)
         share = HELD_OUT if self.held_out is None else self.held_out
         return [held_out(labels, share, seed) for seed in seeds]
 
+    def _seeds(self) -> list[int]:
+        """One seed for each replica; for a number, those of `linkdist train --seed`."""
+        state = cast(Any, self.random_state)
+        if isinstance(state, numbers.Integral):
+            return list(range(int(state), int(state) + self.replicas))
+        drawn = check_random_state(state).randint(np.iinfo(np.int32).max, size=self.replicas)
+        return list(map(int, drawn))
+
     def _train(self, graph: Graph, validation: npt.ArrayLike | None) -> Self:
-        random = check_random_state(self.random_state)
-        seeds = random.randint(np.iinfo(np.int32).max, size=self.replicas).tolist()
+        seeds = self._seeds()
         splits = self._splits(graph.labels, validation, seeds)
         result = fit(
             graph,
             splits,
             method=self.method,
             seeds=seeds,
-            epochs=self.epochs,
-            device=self.device,
-            teachers=self.teachers,
             baselines=True,
-            budget=self.budget,
-            held_out=self.held_out,
-            **self._hyperparameters,
+            **{name: getattr(self, name) for name in FIT_PARAMETERS},
         )
-        self.model_, self.n_iter_ = result.model, result.epochs
+        self.model_ = reweighted(result.model, self._class_weights(graph.labels))
+        self.n_iter_ = result.epochs
         self.estimates_ = result.estimates
         self.alpha_ = result.model.alpha.cpu().numpy()
         modes = {"features": "features", "links": "mean"} if result.history.chooses else {}
@@ -383,66 +434,18 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._memory = make_replay_buffer(graph, splits, self._seed)
         return self
 
+    def _class_weights(self, labels: IntArray) -> npt.NDArray[np.float64] | None:
+        if self.class_weight is None:
+            return None
+        known, classes = self.classes_[labels[labels != UNKNOWN]], self.classes_
+        try:
+            weights = np.asarray(compute_class_weight(self.class_weight, classes=classes, y=known))
+        except ValueError as error:
+            raise OptionError(f"class_weight is not valid: {error}") from error
+        if not (weights > 0).all() or not np.isfinite(weights).all():
+            raise OptionError(f"class_weight must contain positive numbers; found {weights}.")
+        return weights
+
     @property
     def _class_names(self) -> tuple[str, ...]:
         return tuple(map(str, self.classes_.tolist()))
-
-
-def _names(X: Any, nodes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:  # noqa: ANN401
-    """The names of the rows: as given, or the index of a pandas table unless it is 0, 1, 2, ..."""
-    if nodes is not None or not (hasattr(X, "index") and hasattr(X, "columns")):
-        return nodes
-    index = X.index.tolist()
-    return None if index == list(range(len(index))) else index
-
-
-def _mask(data: Any, name: str) -> npt.NDArray[np.bool_] | None:  # noqa: ANN401
-    mask = getattr(data, name, None)
-    if mask is None:
-        return None
-    array = np.asarray(mask, dtype=bool)
-    if array.ndim != 1:
-        raise OptionError(f"{name} must be one mask; found shape {array.shape}. Choose a column.")
-    return array
-
-
-def _links(edges: Any, n: int, nodes: Sequence[Hashable] | None) -> IntArray:  # noqa: ANN401
-    none = np.empty((0, 2), dtype=np.int64)
-    links = none if edges is None else as_links(edges, n, nodes)
-    if links.size and (links.min() < 0 or links.max() >= n):
-        return links  # Graph.build raises the error
-    return with_own_loops(links, n)
-
-
-def _known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:  # noqa: ANN401
-    """Labels as an array of one type, and a mask of the known ones."""
-    values = column_or_1d(y, warn=True)
-    if values.dtype.kind != "O":
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        return values, ~missing & (values != UNKNOWN if values.dtype.kind in "iuf" else True)
-    known = np.array([not _missing(value) for value in values], dtype=bool)
-    if not known.any():
-        return values, known
-    present = np.array(values[known].tolist())
-    whole = np.full(len(values), present[0], dtype=present.dtype)
-    whole[known] = present
-    return whole, known
-
-
-def _missing(value: Any) -> bool:  # noqa: ANN401
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    return isinstance(value, numbers.Real) and (math.isnan(value) or float(value) == UNKNOWN)
-
-
-def _rows(validation: npt.ArrayLike, n: int) -> IntArray:
-    rows = np.asarray(validation)
-    if rows.dtype == bool:
-        if rows.shape != (n,):
-            raise OptionError(f"a validation mask must have shape ({n},); found {rows.shape}.")
-        return np.flatnonzero(rows)
-    if rows.size == 0:
-        return np.array([], dtype=np.int64)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
-        raise OptionError(f"validation must hold row numbers from 0 to {n - 1}, or be a mask.")
-    return np.unique(rows)

@@ -17,6 +17,7 @@ import copy
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -122,6 +123,29 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
     (5, 3)
     """
     return model.predict_proba(features)
+
+
+def reweighted(model: Model, weights: npt.NDArray[np.float64] | None) -> Model:
+    """The model with class probabilities multiplied by weights (C,) and normalised.
+
+    From features this is exact; with links, the weights count to the power of κ.
+
+    Examples
+    --------
+    >>> model = Model(ForkedMLP(d=2, C=2, seeds=[0]), torch.ones(1), ("a", "b"))
+    >>> before = model.predict_proba(np.zeros((1, 2), dtype=np.float32))[0]
+    >>> after = reweighted(model, np.array([3.0, 1.0])).predict_proba(np.zeros((1, 2)))[0]
+    >>> bool(np.isclose(after[0] / after[1], 3 * before[0] / before[1], rtol=1e-4))
+    True
+    """
+    if weights is None:
+        return model
+    network = copy.deepcopy(model.network)
+    bias = network.own.linear.bias
+    assert bias is not None
+    with torch.no_grad():
+        bias.add_(torch.from_numpy(np.log(weights)).to(bias))
+    return Model(network, model.alpha, model.classes, model.kappa)
 
 
 def disagreement(

@@ -10,20 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
-from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_model
+from linkdist.artifacts.model_dir import (
+    Saved,
+    check_replaced,
+    check_target,
+    save_model,
+)
 from linkdist.artifacts.onnx import export_onnx, with_onnx
 from linkdist.data.edges import with_own_loops
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
-from linkdist.errors import ModelError, OptionError, TableError
+from linkdist.errors import ModelError, OptionError, TableError, check_names, check_seeds
 from linkdist.prediction import table_columns
 from linkdist.progress import Callback
 from linkdist.report.html import render_report
@@ -33,13 +37,12 @@ from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
+from linkdist.tables.summary import Summary, summarise
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
-from linkdist.training.fit import Fit, epoch_problems, fit, limit_problems
+from linkdist.training.fit import METHODS, Fit, epoch_problems, fit, limit_problems
 from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import find_device
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
-from linkdist.training.update import update as update_model
 
 COMPARED = 10_000
 """Number of rows on which an exported model is compared with the original."""
@@ -78,6 +81,26 @@ class Options:
     budget: float | None = None
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
+    @classmethod
+    def of(cls, **settings: Any) -> Options:  # noqa: ANN401
+        """Options from keyword arguments, those of `Hyperparameters` included.
+
+        Examples
+        --------
+        >>> Options.of(seed=3, hidden_size=64).hyperparameters.hidden_size
+        64
+        >>> Options.of(sed=3)
+        Traceback (most recent call last):
+        linkdist.errors.OptionError: unknown option 'sed' (near: seed); choose from method, \
+replicas, epochs, held_out, seed, device, budget, hidden_size, batch_size, learning_rate, dropout, \
+schedule.
+        """
+        network = [one.name for one in fields(Hyperparameters)]
+        own = [one.name for one in fields(cls) if one.name != "hyperparameters"]
+        check_names("option", settings, [*own, *network])
+        hyper = {name: settings.pop(name) for name in network if name in settings}
+        return cls(**settings, hyperparameters=Hyperparameters(**hyper))
+
     @property
     def seeds(self) -> range:
         """One random seed for each replica."""
@@ -96,6 +119,8 @@ class Options:
 
     def check(self) -> None:
         """Raise an OptionError that lists every option that is out of range."""
+        check_names("method", [self.method], METHODS)
+        check_seeds(self.seed, self.replicas, "replicas")
         problems = [*epoch_problems(self.epochs), *self.hyperparameters.problems()]
         problems += limit_problems(self.held_out, self.budget)
         if problems:
@@ -150,6 +175,7 @@ def train(
     options: Options,
     *,
     resume: bool = False,
+    force: bool = False,
     callback: Callback | None = None,
     tsne: bool | None = None,
 ) -> Saved:
@@ -163,11 +189,13 @@ def train(
     source : Tables or Source
         The data.
     out : Path
-        The model directory.
+        The model directory. The model of another training there is replaced only with `force`.
     options : Options
         How to train.
     resume : bool
         Whether to continue an interrupted training of the same data and options.
+    force : bool
+        Whether to replace any model that is in the directory.
     callback : Callback, optional
         Receives progress and messages.
     tsne : bool, optional
@@ -181,8 +209,9 @@ def train(
     callback = callback or Callback()
     check_target(out)
     options.check()
-    source = TableSource(source) if isinstance(source, Tables) else source
+    source = read_tables(source, callback) if isinstance(source, Tables) else source
     checkpoint = source.open(out, options, callback)
+    check_replaced(out, checkpoint.training, force)
     if not resume:
         checkpoint.remove()
     elif not checkpoint.exists():
@@ -190,7 +219,20 @@ def train(
             "There is no checkpoint of this training to resume from: it must have the same "
             f"{source.resume_rule}. Training starts from the beginning."
         )
+    else:
+        callback.note("The training resumes from its last checkpoint.")
     trained = source.train(options, checkpoint, callback)
+    saved = describe(trained, options)
+    saved = replace(saved, about={**saved.about, "training": checkpoint.training})
+    save_model(out, saved)
+    checkpoint.remove()
+    saved = with_report(saved, trained, out.resolve().name, callback, tsne)
+    save_model(out, saved)
+    return saved
+
+
+def describe(trained: Trained, options: Options) -> Saved:
+    """The content of a model directory, without report and ONNX file."""
     about = {
         **trained.about,
         "method": options.method,
@@ -201,16 +243,11 @@ def train(
     }
     if trained.fit.estimates is not None:
         about["estimates"] = trained.fit.estimates.as_json()
-    saved = Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
-    save_model(out, saved)
-    checkpoint.remove()
-    saved = _with_report(saved, trained, out, callback, tsne)
-    save_model(out, saved)
-    return saved
+    return Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
 
 
-def _with_report(
-    saved: Saved, trained: Trained, out: Path, callback: Callback, tsne: bool | None
+def with_report(
+    saved: Saved, trained: Trained, name: str, callback: Callback, tsne: bool | None = None
 ) -> Saved:
     """Add scores, a report and an ONNX file; a failure of one of them is only a warning."""
     callback.stage("writing the report")
@@ -222,8 +259,8 @@ def _with_report(
         else:
             metrics = compute_metrics(graph, splits, result, trained.ids, map=tsne)
             about = {**saved.about, **scores_of(metrics.validation)}
-            page = render_report(out.resolve().name, metrics, about)
-            saved = replace(saved, about=about, report=page)
+            page = render_report(name, metrics, about)
+            saved = replace(saved, about=about, report_html=page)
     except Exception as error:  # anything that scikit-learn or a chart may raise
         callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
@@ -257,13 +294,9 @@ class GraphSource:
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Return the checkpoint next to the model directory, for exactly these data and options."""
-        graph = self.graph
-        digest = hashlib.sha256(json.dumps(asdict(options)).encode())
-        for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
-            digest.update(np.ascontiguousarray(part).data)
-        return checkpoint_beside(out, digest.hexdigest())
+        return checkpoint_beside(out, digest_of(self.graph, asdict(options)))
 
-    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+    def train(self, options: Options, checkpoint: Keeper | None, callback: Callback) -> Trained:
         """Fit a model to the graph."""
         graph, splits, hyper = (
             self.graph,
@@ -287,83 +320,25 @@ class GraphSource:
             held_out=options.held_out,
             **asdict(hyper) | {"batch_size": hyper.batch},
         )
-        about = {"data": _describe(graph, f"{len(graph.links)} links"), **self.about}
+        about = {"data": describe_data(graph, f"{len(graph.links)} links"), **self.about}
         ids = range(graph.n) if self.ids is None else self.ids
         replay = make_replay_buffer(graph, splits, options.seed)
         return Trained(result, graph, splits, about, replay, self.encoders, ids)
 
 
-class TableSource:
-    """A node table and a link table."""
-
-    resume_rule = GraphSource.resume_rule
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-
-    def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
-        """Read the tables; return the checkpoint next to the model directory."""
-        nodes, graph, report = _read(self.tables, callback)
-        columns = {"id": self.tables.id, "label": self.tables.label}
-        about = {**columns, "data": _describe(graph, str(report))}
-        self.read = GraphSource(graph, nodes.ids, about, nodes.encoders)
-        return self.read.open(out, options, callback)
-
-    def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
-        """Fit a model to the graph of the tables."""
-        return self.read.train(options, checkpoint, callback)
+def summarise_tables(tables: Tables, callback: Callback) -> Summary:
+    """Read the tables as a training does, and return what was understood of them."""
+    nodes, _, report = read_graph(tables, callback)
+    return summarise(tables, nodes, report)
 
 
-def update(
-    model: Path | Saved,
-    tables: Tables,
-    out: Path,
-    *,
-    epochs: int | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    callback: Callback | None = None,
-) -> Saved:
-    """Update a model with new nodes and links.
-
-    Parameters
-    ----------
-    model : Path or Saved
-        The model directory, or its content.
-    tables : Tables
-        The new nodes and links, with the columns of the model. Old nodes at the ends of new links
-        must be in the node table, too.
-    out : Path
-        The directory of the new model; it may be that of the old one.
-    epochs, seed, device
-        See `linkdist.training.update.update`.
-    callback : Callback, optional
-        Receives progress and messages.
-    """
-    callback = callback or Callback()
-    check_target(out)
-    if problems := epoch_problems(epochs):
-        raise OptionError(" ".join(problems))
-    saved = model if isinstance(model, Saved) else load_model(model)
-    if saved.replay is None:
-        raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
-    there = saved.model.to(find_device(device))
-    _, graph, report = _read(tables, callback, saved)
-    callback.stage("updating")
-    memory = update_model(
-        there,
-        unpack(saved.replay, there.classes),
-        graph,
-        method=saved.about.get("method", "colinkdist"),
-        seed=seed,
-        epochs=epochs,
-        progress=callback.progress,
-    )
-    updates = [*saved.about.get("updates", []), _describe(graph, str(report))]
-    about = {**saved.about, "updates": updates}
-    new = with_onnx(Saved(there.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
-    save_model(out, new)
-    return new
+def read_tables(tables: Tables, callback: Callback) -> GraphSource:
+    """Read the tables, and report what was understood of them."""
+    nodes, graph, report = read_graph(tables, callback)
+    callback.summary(summarise(tables, nodes, report))
+    columns = {"id": tables.id, "label": tables.label, "unknown": list(tables.unknown)}
+    about = {**columns, "data": describe_data(graph, str(report))}
+    return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 
 def export(
@@ -389,9 +364,10 @@ def export(
     return features.shape[0], difference
 
 
-def _read(
+def read_graph(
     tables: Tables, callback: Callback, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
+    """Read the tables; for an update, with the columns and classes of a model."""
     callback.stage("reading nodes")
     nodes = read_nodes(
         tables.nodes,
@@ -402,6 +378,9 @@ def _read(
         encoders=None if saved is None else saved.encoders,
         progress=callback.progress,
         classes=None if saved is None else saved.model.classes,
+        unknown=tables.unknown,
+        more_labels=tables.labels,
+        text_encoder=tables.text_encoder,
     )
     if nodes.unknown_labels:
         names = ", ".join(f"{name!r} ({n} rows)" for name, n in nodes.unknown_labels.items())
@@ -409,15 +388,21 @@ def _read(
             f"{tables.nodes}: the model does not know the classes {names}; an update cannot add "
             "classes. Train a new model on all data, or leave these labels empty."
         )
-    callback.columns(nodes.guesses)
     callback.stage("reading links")
     links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
-    callback.links(report)
     links = with_own_loops(links, len(nodes.labels))
     return nodes, Graph.build(nodes.features, links, nodes.labels, nodes.classes), report
 
 
-def _describe(graph: Graph, links: str) -> dict[str, Any]:
+def digest_of(graph: Graph, options: object) -> str:
+    """A digest of the data and options of a training."""
+    digest = hashlib.sha256(json.dumps(options).encode())
+    for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def describe_data(graph: Graph, links: str) -> dict[str, Any]:
     """Number of nodes, labels of each class and links, for the model card."""
     known = graph.labels[graph.labels != UNKNOWN]
     counts = np.bincount(known, minlength=graph.C).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,30 +14,44 @@ import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.edges import both_directions
-from linkdist.data.graph import FeatureMatrix
 from linkdist.errors import ModelError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.io import open_table
+from linkdist.tables.io import TableLike, open_table
 from linkdist.tables.links import read_links
-from linkdist.tables.nodes import check_ids, node_batches
+from linkdist.tables.nodes import check_ids, labelled_batches
 from linkdist.tables.predictions import PredictionWriter
 from linkdist.tables.validation import Problems
 from linkdist.training.loop import find_device
 
-Batches: TypeAlias = Iterator[tuple[pa.Array, FeatureMatrix]]
-Predictions: TypeAlias = Iterator[tuple[pa.Array, npt.NDArray[np.float32]]]
+
+class Predicted(NamedTuple):
+    """Predictions of a batch of nodes.
+
+    Attributes
+    ----------
+    ids : (k,) array
+        Ids, in the type of their column.
+    labels : (k,) array of large_string
+        Known labels, null where unknown.
+    probabilities : (k, C) float32 array
+        Class probabilities.
+    """
+
+    ids: pa.Array
+    labels: pa.Array
+    probabilities: npt.NDArray[np.float32]
 
 
 def predict(
     model: Path,
-    nodes: Path,
+    nodes: TableLike,
     out: Path,
     *,
-    edges: Path | None = None,
+    edges: TableLike = None,
     device: str = "auto",
     callback: Callback | None = None,
 ) -> int:
@@ -47,11 +61,11 @@ def predict(
     ----------
     model : Path
         The model directory.
-    nodes : Path
+    nodes : path or table
         A table with the columns of the model.
     out : Path
         The table to write.
-    edges : Path, optional
+    edges : path or table, optional
         A table of links between these nodes. With links, the logits of all nodes are in memory.
     device : {'auto', 'cpu', 'cuda'}
         Where to compute.
@@ -70,33 +84,77 @@ def predict(
 
 def predict_table(
     saved: Saved,
-    nodes: Path,
+    nodes: TableLike,
     out: Path,
     *,
-    edges: Path | None = None,
+    edges: TableLike = None,
     device: str = "auto",
     callback: Callback | None = None,
 ) -> int:
     """`predict` with a model that is already loaded, to predict several tables with it."""
+    column, _ = table_columns(saved)
+    parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
+    first = next(parts)
+    done = 0
+    with PredictionWriter(out, column, first.ids.type, saved.model.classes) as writer:
+        for part in itertools.chain([first], parts):
+            writer.write(part.ids, part.probabilities)
+            done += len(part.ids)
+    return done
+
+
+def predictions(
+    saved: Saved,
+    nodes: TableLike,
+    edges: TableLike = None,
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    device: str = "auto",
+    callback: Callback | None = None,
+) -> Iterator[Predicted]:
+    """Predict a table batch by batch; with links there is one batch.
+
+    Parameters
+    ----------
+    saved : Saved
+        The content of a model directory.
+    nodes, edges, device, callback
+        As in `predict`.
+    id, label : str, optional
+        The columns of ids, which links need, and of labels.
+
+    Raises
+    ------
+    TableError
+        Lists all problems of the tables; also if there are no rows.
+    """
     callback = callback or Callback()
-    column, encoders = table_columns(saved)
+    _, encoders = table_columns(saved)
     model = saved.model.to(find_device(device))
     callback.stage("predicting")
-    table = open_table(nodes)
-    batches = _with_progress(node_batches(table, column, encoders), table.rows or 0, callback)
-    if edges is None:
-        parts: Predictions = ((ids, from_features(model, x)) for ids, x in batches)
-    else:
-        parts = _with_links(model, column, batches, edges, callback)
-    first = next(parts, None)
-    if first is None:
-        raise TableError(f"{nodes}: the table has no rows.")
-    done = 0
-    with PredictionWriter(out, column, first[0].type, model.classes) as writer:
-        for ids, p in itertools.chain([first], parts):
-            writer.write(ids, p)
-            done += len(ids)
-    return done
+    table, problems, done = open_table(nodes, "the node table"), Problems(), 0
+    batches = labelled_batches(table, id, label, encoders, problems=problems)
+    logits_of_batches: list[torch.Tensor] = []
+    seen: list[Predicted] = []
+    for ids, labels, x in batches:
+        if edges is None:
+            yield Predicted(ids, labels, from_features(model, x))
+        else:
+            inputs = make_inputs(x, model.alpha.device)
+            logits_of_batches.append(torch.stack(logits(model.network, inputs)))
+            seen.append(Predicted(ids, labels, np.empty((0, 0), dtype=np.float32)))
+        done += len(ids)
+        callback.progress(done, table.rows or 0)
+    if not done:
+        raise TableError(f"{table.name}: the table has no rows.")
+    for notice in problems.notices():
+        callback.note(notice)
+    if edges is not None:
+        ids = pa.concat_arrays([part.ids for part in seen])
+        z, s = torch.cat(logits_of_batches, dim=2)
+        p = _with_links(model, z, s, ids, id or "", edges, callback)
+        yield Predicted(ids, pa.concat_arrays([part.labels for part in seen]), p)
 
 
 def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
@@ -106,31 +164,24 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     return saved.about["id"], saved.encoders
 
 
-def _with_progress(batches: Batches, total: int, callback: Callback) -> Batches:
-    done = 0
-    for ids, features in batches:
-        yield ids, features
-        done += len(ids)
-        callback.progress(done, total)
-
-
 def _with_links(
-    model: Model, column: str, batches: Batches, edges: Path, callback: Callback
-) -> Predictions:
+    model: Model,
+    z: torch.Tensor,
+    s: torch.Tensor,
+    ids: pa.Array,
+    column: str,
+    edges: TableLike,
+    callback: Callback,
+) -> npt.NDArray[np.float32]:
     """Predict all nodes at once: the neighbours of a node may be anywhere in the table."""
-    device, parts, both = model.alpha.device, [], []
-    for ids, features in batches:
-        parts.append(ids)
-        both.append(torch.stack(logits(model.network, make_inputs(features, device))))
-    if not parts:
-        return
-    all_ids, (z, s) = pa.concat_arrays(parts), torch.cat(both, dim=2)
     problems = Problems()
-    check_ids(all_ids, column, problems)
+    check_ids(ids, column, problems)
     problems.check()
     callback.stage("reading links")
-    links, report = read_links(edges, all_ids)
+    links, report = read_links(edges, ids)
     callback.links(report)
-    neighbours = Neighbours([both_directions(links)], len(all_ids), device)
-    scores = model.with_neighbours(z, s, neighbours)
-    yield all_ids, scores.softmax(-1).mean(0).cpu().numpy()
+    neighbours = Neighbours([both_directions(links)], len(ids), model.alpha.device)
+    p: npt.NDArray[np.float32] = (
+        model.with_neighbours(z, s, neighbours).softmax(-1).mean(0).cpu().numpy()
+    )
+    return p

@@ -41,6 +41,9 @@ class Callback:
     def columns(self, guesses: Mapping[str, Any]) -> None:
         """The type of each column was inferred; the values are `linkdist.tables.schema.Guess`."""
 
+    def summary(self, summary: object) -> None:
+        """The tables were read; `summary` is a `linkdist.tables.summary.Summary`."""
+
     def links(self, report: object) -> None:
         """The links were read; `report` is a `linkdist.tables.links.LinkReport`."""
 

@@ -32,6 +32,9 @@ from tests.cli.common import ESCAPE, NO_GPU, refused, start, words
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 COMMANDS = {
+    "check": "Print what 'linkdist train' understands of your tables, and what is suspicious.",
+    "evaluate": "Evaluate a model on labelled rows that it was not trained on.",
+    "suggest": "Suggest which rows to label next, and write a table to fill in.",
     "train": "Train a model on your own tables or on a store.",
     "predict": "Predict the classes of nodes from features or, with --edges, with links.",
     "update": "Update a model with new nodes and links, without the old data.",

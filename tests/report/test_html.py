@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from linkdist import pipeline
+from linkdist import pipeline, updating
 from linkdist.artifacts.model_dir import load_model
 from linkdist.data.graph import UNKNOWN
 from linkdist.pipeline import Options, Tables
@@ -350,7 +350,7 @@ def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
     # A single evaluation is no curve.
     assert [id for id in Page(page).ids if id in SECTIONS] == SECTIONS[1:]
     assert load_model(out).report is None
-    pipeline.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
+    updating.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
     assert not (out / "report.html").exists()
     assert "no report" in (out / "README.md").read_text("utf-8")
 

@@ -26,7 +26,7 @@ from linkdist.store.keys import hash64
 from linkdist.store.reader import Store
 from linkdist.tables.links import read_links
 from linkdist.tables.nodes import read_nodes
-from linkdist.tables.schema import text_of
+from linkdist.tables.parsing import text_of
 from tests.stores import as_arrays, build_papers, dense, papers_tables, small, tree, write
 
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20)

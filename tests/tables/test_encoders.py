@@ -17,10 +17,12 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.tables import encoders as module
-from linkdist.tables.encoders import Categorical, Numeric, Text, Vector
+from linkdist.tables import bag_encoders as module
+from linkdist.tables.bag_encoders import Categorical, Text
+from linkdist.tables.encoders import Numeric, Vector
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
-from linkdist.tables.schema import KINDS, guess, text_of
+from linkdist.tables.parsing import text_of
+from linkdist.tables.schema import KINDS, guess
 from linkdist.tables.validation import Problems
 
 NAN, INF = float("nan"), float("inf")
@@ -386,13 +388,13 @@ def test_inferred_kinds():
     found = guess(table.schema, table, ["id"])
     assert {name: one.kind for name, one in found.items()} == {
         "age": "numeric",
-        "born": "numeric",
+        "born": "date",
         "field": "categorical",
         "shelf": "categorical",
         "title": "text",
         "name": "text",
         "place": "vector",
-        "words": None,
+        "words": "tags",
         "raw": None,
         "none": None,
         "blank": None,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from linkdist.errors import LinkDistError, OptionError, TableError
-from linkdist.tables import io as module
+from linkdist.tables import formats as module
 from linkdist.tables import links as links_module
 from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.tables.io import open_table
@@ -99,7 +99,7 @@ def test_columns_are_read_as_text_on_request(csv):
         (
             "t.parquet",
             "a,b\n1,2\n",
-            r"named \.parquet, but contains text\. CSV and Parquet files can be read",
+            r"named \.parquet, but contains text\. CSV, JSON and Parquet files can be read",
         ),
         ("t.csv", b"PAR1....PAR1", r"named \.csv, but contains Parquet"),
         ("t.csv", b"PK\x03\x04\0\0", r"named \.csv, but contains neither Parquet nor text"),
@@ -122,7 +122,7 @@ def test_files_that_are_not_tables_are_rejected(tmp_path, name, content, message
 def test_missing_files_and_folders_are_rejected(tmp_path):
     with pytest.raises(TableError, match=r"none\.csv cannot be read: No such file or directory"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(TableError, match="cannot be read: Is a directory"):
+    with pytest.raises(TableError, match="is a folder without Parquet files"):
         open_table(tmp_path)
 
 
@@ -160,7 +160,7 @@ def test_arrow_passes_on_the_number_of_a_system_error():
     [
         ("t.csv", Path, "open"),
         ("t.csv", pyarrow.csv, "open_csv"),
-        ("t.csv", module._Csv, "_read"),
+        ("t.csv", module.Csv, "_read"),
         ("t.parquet", Path, "open"),
         ("t.parquet", pyarrow.parquet, "ParquetFile"),
         ("t.parquet", pyarrow.parquet.ParquetFile, "iter_batches"),
@@ -318,11 +318,14 @@ def test_numbers_after_the_first_block_are_read(csv, monkeypatch):
     assert nodes.ids[-1].as_py() == "040"
 
 
-def test_dates_and_booleans_in_csv_are_numbers(csv):
+def test_dates_and_booleans_in_csv_become_features(csv):
     rows = "id,label,day,ok\n1,a,1970-01-02,true\n2,b,1970-01-04,false\n"
     nodes = read_nodes(csv(rows), "id", "label")
-    assert nodes.encoders.columns[0].mean == 2 * 86400
-    assert nodes.features.tolist() == [[-1, 1], [1, -1]]
+    assert nodes.encoders.columns[0].mean[0] == 2 * 86400
+    assert nodes.features[:, [0, -1]].tolist() == [[-1, 1], [1, -1]]
+    numbers = read_nodes(csv(rows), "id", "label", kinds={"day": "numeric"})
+    assert numbers.encoders.columns[0].mean == 2 * 86400
+    assert numbers.features.tolist() == [[-1, 1], [1, -1]]
 
 
 def test_progress_is_reported(csv, parquet):
@@ -440,7 +443,7 @@ def test_links_from_named_columns_of_parquet(parquet):
     path = parquet(weight=[1.0, 2.0], to=pa.array([7, 8], pa.int32()), of=["8", "9"])
     links, report = read_links(path, pa.array(["7", "8", "9"]), source="of", target="to")
     assert links.tolist() == [[0, 1], [1, 2]]
-    assert str(report) == "2 links from 2 rows."
+    assert str(report) == "2 links from 2 rows; columns that are not used: weight."
 
 
 def test_leading_zeros_of_ids_are_significant(csv):

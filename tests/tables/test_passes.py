@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
@@ -11,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from linkdist import pipeline
-from linkdist.tables import io
+from linkdist.tables import formats, io
 
 
 @pytest.fixture(params=["csv", "parquet"])
@@ -46,9 +47,9 @@ def train(tables, tmp_path):
 
 
 def test_tables_are_opened_once_and_parsed_at_most_twice(monkeypatch, tables, train):
-    opened = count(monkeypatch, io, "_read_start", lambda path: path.stem)
+    opened = count(monkeypatch, io, "_read_start", lambda path, *_: path.stem)
     parsed = count(monkeypatch, pyarrow.csv, "open_csv", lambda path: path.stem)
-    read = count(monkeypatch, io._Parquet, "_read", lambda table, *_: table.path.stem)
+    read = count(monkeypatch, formats.Parquet, "_read", lambda table, *_: Path(table.name).stem)
     train()
     assert opened == {"nodes": 1, "links": 1}
     is_csv = tables.nodes.suffix == ".csv"

@@ -69,7 +69,7 @@ class Saved:
         The replay buffer for updates.
     onnx : bytes, optional
         The network with both heads as an ONNX file, for a service.
-    report : str, optional
+    report_html : str, optional
         The report as HTML. It is written, but `load_model` does not read it.
     """
 
@@ -78,7 +78,7 @@ class Saved:
     about: dict[str, Any] = field(default_factory=dict)
     replay: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
-    report: str | None = None
+    report_html: str | None = None
 
 
 def save_model(directory: Path | str, saved: Saved) -> None:
@@ -130,8 +130,8 @@ def save_model(directory: Path | str, saved: Saved) -> None:
     files[CARD] = text.encode("utf-8", "replace")
     if picture := card_curve(saved.about):
         files[CURVE] = picture.encode()
-    if saved.report is not None:
-        files[REPORT] = saved.report.encode("utf-8", "replace")
+    if saved.report_html is not None:
+        files[REPORT] = saved.report_html.encode("utf-8", "replace")
     replace_directory(target, files)
 
 
@@ -155,6 +155,36 @@ def check_target(directory: Path | str) -> None:
         raise OptionError(
             f"{target} {found}; only an empty directory or a model is replaced. "
             "Name another directory, or empty this one."
+        )
+
+
+def check_replaced(directory: Path | str, training: str, force: bool) -> None:
+    """Raise an OptionError if saving would replace the model of another training.
+
+    Parameters
+    ----------
+    directory : Path or str
+        The directory that will be written.
+    training : str
+        A digest of data and options, which `Saved.about` keeps under the key 'training'.
+    force : bool
+        Whether any model may be replaced.
+
+    Examples
+    --------
+    >>> check_replaced("a/directory/that/is/not/there", "digest", force=False)
+    """
+    target = Path(directory).resolve()
+    if force or not (target / HEADER).exists():
+        return
+    try:
+        same = read_header(target).about.get("training") == training
+    except ModelError:
+        same = False
+    if not same:
+        raise OptionError(
+            f"{target} contains a model of another training, with other data or options. Name "
+            "another directory, or replace the model with --force (in Python, force=True)."
         )
 
 

@@ -114,6 +114,10 @@ class Bars(Callback):
         for name, guess in guesses.items():
             self.note(f"column {name}: {guess.kind or 'left out'} ({guess.why})")
 
+    def summary(self, summary: object) -> None:
+        """Print what was understood of the tables."""
+        self.note(str(summary))
+
     def links(self, report: object) -> None:
         """Print the summary of the link table."""
         self.note(str(report))

@@ -33,7 +33,7 @@ from linkdist._files import replace_text
 from linkdist.errors import OptionError, check_names
 
 if TYPE_CHECKING:
-    from linkdist.pipeline import Tables
+    from linkdist.tables.source import Tables
 
 Command: TypeAlias = Callable[..., None]
 
@@ -65,6 +65,10 @@ Address = Annotated[
         "machine belongs to. By default, Ray is started on this machine."
     ),
 ]
+Force = Annotated[
+    bool,
+    Option("--force", help="A model of another training in the directory is replaced."),
+]
 DataDir = Annotated[
     Path | None,
     Option(
@@ -88,7 +92,11 @@ class NodeTable:
 
     nodes: Annotated[
         Path | None,
-        Option(metavar="FILE", help="The node table, a Parquet or CSV file with one row per node."),
+        Option(
+            metavar="TABLE",
+            help="The node table, with one row per node: a Parquet, CSV or JSON lines file, or a "
+            "folder of Parquet files.",
+        ),
     ] = None
     id: Annotated[str | None, Option(help="The column of the node table with the ids.")] = None
     label: Annotated[
@@ -107,7 +115,22 @@ class NodeTable:
         Option(
             metavar="COLUMN=KIND,...",
             help="The kinds of columns for which the guess is wrong. A kind is one of numeric, "
-            "categorical, text and vector.",
+            "date, categorical, text, tags, tags:binary and vector.",
+        ),
+    ] = None
+    unknown: Annotated[
+        str | None,
+        Option(
+            metavar="VALUE,...",
+            help="The values of the label column that mean an unknown label, such as NA.",
+        ),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE",
+            help="A table of ids and labels that adds labels to the node table. 'linkdist suggest' "
+            "writes such a table to fill in.",
         ),
     ] = None
 
@@ -119,7 +142,8 @@ class LinkTable:
     edges: Annotated[
         Path | None,
         Option(
-            metavar="FILE", help="The link table, a Parquet or CSV file with two columns of ids."
+            metavar="TABLE",
+            help="The link table, with two columns of ids: a file or folder like the node table.",
         ),
     ] = None
     source: Annotated[
@@ -134,25 +158,43 @@ class LinkTable:
         bool,
         Option(
             "--strict",
-            help="Duplicate links, links to unknown nodes and self-loops are errors. By default, "
-            "they are counted and reported.",
+            help="Warnings about the tables, duplicate links, links to unknown nodes and "
+            "self-loops are errors. By default, they are reported.",
         ),
     ] = False
 
 
-def read_tables(nodes: NodeTable, links: LinkTable) -> Tables:
-    """Return the tables that the options describe; the command has checked that none is missing."""
-    from linkdist.pipeline import Tables
+def table_arguments(nodes: NodeTable, links: LinkTable) -> dict[str, Any]:
+    """Return the arguments of `linkdist.train`; raise OptionError if a table or role is missing."""
+    required = {"--nodes": nodes.nodes, "--edges": links.edges, "--id": nodes.id}
+    required["--label"] = nodes.label
+    missing = [option for option, value in required.items() if value is None]
+    if missing:
+        raise OptionError(
+            "your own tables are given by --nodes, --edges, --id and --label; found no "
+            f"{', '.join(missing)}."
+        )
+    return {
+        "nodes": nodes.nodes,
+        "links": links.edges,
+        "id": nodes.id,
+        "label": nodes.label,
+        "features": None if nodes.features is None else split_names(nodes.features),
+        "kinds": parse_kinds(nodes.kinds),
+        "unknown": split_names(nodes.unknown or ""),
+        "labels": nodes.labels,
+        "source": links.source,
+        "target": links.target,
+        "strict": links.strict,
+    }
 
-    assert nodes.nodes is not None
-    assert nodes.id is not None
-    assert nodes.label is not None
-    assert links.edges is not None
-    return Tables(
-        nodes.nodes, links.edges, nodes.id, nodes.label,
-        None if nodes.features is None else split_names(nodes.features),
-        parse_kinds(nodes.kinds), links.source, links.target, links.strict,
-    )  # fmt: skip
+
+def read_tables(nodes: NodeTable, links: LinkTable) -> Tables:
+    """Return the tables that the options describe."""
+    from linkdist.tables.source import Tables
+
+    arguments = table_arguments(nodes, links)
+    return Tables(edges=arguments.pop("links"), **arguments)
 
 
 # How groups become options.

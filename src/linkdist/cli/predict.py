@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note
-from linkdist.cli.options import Address, Device, LinkTable, ModelDir, grouped
+from linkdist.cli.options import Address, Device, Force, LinkTable, ModelDir, grouped
 from linkdist.errors import OptionError
 
 
@@ -90,14 +90,16 @@ def update(
     ] = None,
     seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
     device: Device = "auto",
+    force: Force = False,
 ) -> None:
     """Update a model with new nodes and links, without the old data.
 
     The node table must also contain the old nodes to which new links lead. The old model is not
     changed unless --out names it.
     """
-    from linkdist import pipeline
+    from linkdist import updating
     from linkdist.artifacts.model_dir import load_model
+    from linkdist.tables.source import Tables
 
     saved = load_model(model)
     about = saved.about
@@ -106,12 +108,16 @@ def update(
     old = model.resolve()
     new = old.with_name(f"{old.name}-updated") if out is None else out
     assert links.edges is not None
-    tables = pipeline.Tables(
+    tables = Tables(
         nodes, links.edges, about["id"], about["label"],
         source=links.source, target=links.target, strict=links.strict,
+        unknown=about.get("unknown", ()),
     )  # fmt: skip
     with Bars() as bars:
-        pipeline.update(saved, tables, new, epochs=epochs, seed=seed, device=device, callback=bars)
+        updating.update(
+            saved, tables, new, epochs=epochs, seed=seed, device=device, callback=bars,
+            force=force or new.resolve() == old,
+        )  # fmt: skip
     note(f"Model: {new}")
 
 

@@ -15,6 +15,7 @@ from linkdist.cli.options import (
     Address,
     Device,
     Epochs,
+    Force,
     JsonFile,
     LinkTable,
     NodeTable,
@@ -23,14 +24,13 @@ from linkdist.cli.options import (
     check_json,
     given,
     grouped,
-    read_tables,
+    table_arguments,
     write_json,
 )
-from linkdist.errors import OptionError, check_names, check_seeds
+from linkdist.errors import OptionError
 
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import Saved
-    from linkdist.pipeline import Options
 
 
 @dataclass(frozen=True)
@@ -125,20 +125,13 @@ class Training:
     replicas: Replicas = 1
     device: Device = "auto"
 
-    def options(self, network: Network, default_method: str) -> Options:
-        """Return the pipeline's options; raise OptionError if one is wrong."""
-        from linkdist.pipeline import Options
-        from linkdist.training.fit import METHODS
-        from linkdist.training.hyperparameters import Hyperparameters
-
-        method = self.method or default_method
-        check_names("method", [method], METHODS)
-        check_seeds(self.seed, self.replicas, "--replicas")
-        seconds = None if self.budget is None else parse_time(self.budget)
-        return Options(
-            method, self.replicas, self.epochs, self.held_out, self.seed, self.device, seconds,
-            Hyperparameters(**asdict(network)),
-        )  # fmt: skip
+    def arguments(self, network: Network) -> dict[str, Any]:
+        """Return the keyword arguments of `linkdist.pipeline.Options.of`."""
+        options = {**asdict(self), **asdict(network)}
+        if self.method is None:
+            del options["method"]
+        options["budget"] = None if self.budget is None else parse_time(self.budget)
+        return options
 
 
 @dataclass(frozen=True)
@@ -156,6 +149,7 @@ class Output:
             "same data and options.",
         ),
     ] = False
+    force: Force = False
     json_file: JsonFile = None
 
 
@@ -195,7 +189,7 @@ def _train_on_tables(
     network: Network,
     output: Output,
 ) -> Saved:
-    from linkdist import pipeline
+    from linkdist import trained_model
 
     if misplaced := given(store):
         raise OptionError(
@@ -205,15 +199,20 @@ def _train_on_tables(
     there = {*given(nodes), *given(links), *given(output)}
     required = ("--nodes", "--edges", "--id", "--label", "--out")
     missing = [option for option in required if option not in there]
-    if output.out is None or missing:
+    if missing:
         raise OptionError(
             "train needs your own tables, with --nodes, --edges, --id, --label and --out, or "
             f"--store and --out; found no {', '.join(missing)}."
         )
-    options = training.options(network, pipeline.Options.method)
-    tables = read_tables(nodes, links)
     with Bars() as bars:
-        return pipeline.train(tables, output.out, options, resume=output.resume, callback=bars)
+        return trained_model.train(
+            **table_arguments(nodes, links),
+            **training.arguments(network),
+            out=output.out,
+            resume=output.resume,
+            force=output.force,
+            callback=bars,
+        )
 
 
 def _train_on_store(
@@ -221,6 +220,7 @@ def _train_on_store(
 ) -> Saved:
     from linkdist.distributed.pipeline import METHOD, train_store
     from linkdist.distributed.ray_train import train_by_workers
+    from linkdist.pipeline import Options
     from linkdist.store.plan import parse_memory
 
     assert store.store is not None
@@ -233,15 +233,15 @@ def _train_on_store(
         )
     if store.workers is None and (store.address or store.checkpoints):
         raise OptionError("--address and --checkpoints need --workers, the number of processes.")
-    options = training.options(network, METHOD)
+    options = Options.of(**{"method": METHOD, **training.arguments(network)})
     memory = None if store.memory is None else parse_memory(store.memory)
     where = (store.store, output.out, options, memory)
     with Bars() as bars:
         if store.workers is None:
-            return train_store(*where, resume=output.resume, callback=bars)
+            return train_store(*where, resume=output.resume, force=output.force, callback=bars)
         return train_by_workers(
             *where, store.workers, address=store.address, checkpoints=store.checkpoints,
-            resume=output.resume, callback=bars,
+            resume=output.resume, force=output.force, callback=bars,
         )  # fmt: skip
 
 
@@ -276,7 +276,7 @@ def _print_result(saved: Saved, output: Output) -> None:
         scores = saved.about.get("scores", {})
         rows = [{"": key, "value": value} for key, value in scores.items()]
         print_table("Validation nodes", rows)
-    report = "; report.html shows the results of the training" if saved.report else ""
+    report = "; report.html shows the results of the training" if saved.report_html else ""
     note(f"Model: {output.out}. Its README.md explains how to use it{report}.")
     write_json(output.json_file, saved.about)
 

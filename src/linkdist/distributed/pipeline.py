@@ -37,6 +37,7 @@ def train_store(
     memory: int | None = None,
     *,
     resume: bool = False,
+    force: bool = False,
     callback: Callback | None = None,
 ) -> Saved:
     """Train a model on a store and save it.
@@ -53,6 +54,8 @@ def train_store(
         Number of bytes of the store that training may hold; see `room_on`.
     resume : bool
         Whether to continue an interrupted training of the same store and options.
+    force : bool
+        Whether to replace the model of another training.
     callback : Callback, optional
         Receives progress and messages.
 
@@ -62,7 +65,7 @@ def train_store(
         The content of the model directory.
     """
     source = StoreSource(directory, memory)
-    return train(source, out, options, resume=resume, callback=callback)
+    return train(source, out, options, resume=resume, force=force, callback=callback)
 
 
 class StoreSource:

@@ -65,6 +65,7 @@ def train_by_workers(
     address: str | None = None,
     checkpoints: str | None = None,
     resume: bool = False,
+    force: bool = False,
     callback: Callback | None = None,
     found: Survey | None = None,
     saved: float = SAVED,
@@ -89,6 +90,8 @@ def train_by_workers(
         knows; by default next to the model directory.
     resume : bool
         Whether to continue an interrupted training of the same store and options.
+    force : bool
+        Whether to replace the model of another training.
     callback : Callback, optional
         Receives progress and messages.
     found : Survey, optional
@@ -105,7 +108,7 @@ def train_by_workers(
         The content of the model directory. The file `OUT.log` next to it is a log of the workers.
     """
     source = WorkerSource(directory, memory, workers, address, checkpoints, found, saved, threads)
-    return train(source, out, options, resume=resume, callback=callback)
+    return train(source, out, options, resume=resume, force=force, callback=callback)
 
 
 @dataclass

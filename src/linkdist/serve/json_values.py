@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from linkdist.tables.encoders import FAR
-from linkdist.tables.schema import as_numbers, text_of
+from linkdist.tables.parsing import as_numbers, text_of
 
 DATE = re.compile(
     r"\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII

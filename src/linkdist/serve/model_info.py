@@ -10,7 +10,8 @@ from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.serve.reload import CurrentModel
 from linkdist.serve.settings import Settings
-from linkdist.tables.encoders import Categorical, Encoder, Numeric
+from linkdist.tables.bag_encoders import Categorical
+from linkdist.tables.encoders import Encoder, Numeric
 
 MAX_VALUES = 100
 """Values of a categorical column that are listed; other values may be sent, too."""

@@ -36,7 +36,8 @@ from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.json_values import read_numbers, spell
-from linkdist.tables.encoders import FAR, Categorical, Encoder, Numeric
+from linkdist.tables.bag_encoders import Categorical
+from linkdist.tables.encoders import FAR, Encoder, Numeric
 from linkdist.tables.standardise import standardise
 from linkdist.tables.validation import SHOWN, Problems
 

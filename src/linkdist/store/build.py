@@ -38,7 +38,7 @@ from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
 from linkdist.store.resolve_links import RECORD, report_of, resolve, write_runs
-from linkdist.tables.encoders import Text
+from linkdist.tables.bag_encoders import Text
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends

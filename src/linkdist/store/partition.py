@@ -25,7 +25,7 @@ from linkdist.store.format import HEADER, as_bytes, feature_files, part_file
 from linkdist.store.journal import WORK, Journal
 from linkdist.store.keys import hash64, part_of, text_buffers
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.schema import as_mask
+from linkdist.tables.parsing import as_mask
 from linkdist.tables.validation import SHOWN
 
 Batch: TypeAlias = "tuple[pa.Array, IntArray, FeatureMatrix]"

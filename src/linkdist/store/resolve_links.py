@@ -35,7 +35,7 @@ from linkdist.store.keys import (
 from linkdist.store.partition import grouped, work_file
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
-from linkdist.tables.schema import as_mask
+from linkdist.tables.parsing import as_mask
 from linkdist.tables.validation import SHOWN
 
 RUNS, INDEX = f"{WORK}/runs", f"{WORK}/runs.index"

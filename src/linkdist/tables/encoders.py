@@ -1,61 +1,61 @@
 """Encoders turn the columns of a node table into features; their state is plain JSON.
 
-There are four kinds of columns, each with its own encoder::
+Each kind of column has its own encoder::
 
-    numeric      a number, date or Boolean          (x - mean) / deviation, 0 where missing
+    numeric      a number or a Boolean              (x - mean) / deviation, 0 where missing
+    date         a date or timestamp                age, time of year, of the week and of the day
+    vector       a list of numbers                  each entry as a numeric column, 0 where missing
+    embedding    text, through a model of the user  its vectors, each entry as a numeric column
     categorical  one of a few values                one feature per value: 1 or 0
     text         words                              tf-idf of hashed words, scaled to length 1
-    vector       a list of numbers                  each entry as a numeric column, 0 where missing
+    tags         a list of words                    tf-idf of tags (`tags:binary`: 1 or 0)
 
-An encoder is fitted batch by batch with `partial_fit`; `transform` then encodes columns, in
-training and in prediction alike. The state contains only numbers and names, so a model directory
-contains no code.
+Words are encoded in `linkdist.tables.bag_encoders`, embeddings in `linkdist.tables.embedding`, the
+others in this module. An encoder is fitted batch by batch with `partial_fit`; `transform` then
+encodes columns, in training and in prediction alike. The state contains only numbers and names, so
+a model directory contains no code.
 
 Values that cannot be encoded are collected in `Problems`, with their column and row, and reported
-in one error. Rows are counted from 1, without the header.
+in one error. A few numbers or dates that cannot be parsed count as missing; they are tallied there,
+like missing and unseen values. Rows are counted from 1, without the header.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, FloatArray
-from linkdist.tables.schema import (
+from linkdist.tables.parsing import (
+    DATE_FORMATS,
     Doubles,
     Mask,
     as_lists,
     as_mask,
     as_numbers,
+    as_seconds,
+    find_decimal,
+    is_text,
     lengths_of,
     plain,
+    suitable_formats,
     text_of,
 )
 from linkdist.tables.standardise import Moments, parse_statistics, standardise
 from linkdist.tables.validation import SHOWN, Problems, collect_problems
 
-CATEGORIES = 1000
-"""Maximum number of features of a categorical column, for its most frequent values."""
-
-COUNTED = 100 * CATEGORIES
-"""Maximum number of values that are counted at the same time; above it, rare ones are dropped."""
-
-HASHED = 4096
-"""Number of features of a text column; words are hashed into this range."""
-
 FAR = float(np.finfo(np.float32).max)
 """A number with a larger absolute value counts as infinite."""
 
-WORD = re.compile(r"\w+")
+TOLERATED = 0.1
+"""If at most this share of the values of a batch cannot be parsed, they count as missing."""
+
+PERIODS = (365.2425 * 86400.0, 7 * 86400.0, 86400.0)
+"""Seconds in a year, a week and a day."""
 
 
 class Encoder(ABC):
@@ -82,6 +82,10 @@ class Encoder(ABC):
     def width(self) -> int:
         """Number of features."""
 
+    def prepare(self, sample: pa.Array) -> Self:
+        """Infer how values are written from the first rows, before the encoder is fitted."""
+        return self
+
     def partial_fit(
         self, column: pa.Array, first_row: int = 1, problems: Problems | None = None
     ) -> Self:
@@ -105,8 +109,13 @@ class Encoder(ABC):
     ) -> FeatureMatrix:
         """Encode a batch as (n, width) features, dense or CSR; parameters as in `partial_fit`."""
         with collect_problems(problems) as found:
-            features = self.transform_parsed(self.parse(plain(column), first_row, found))
+            values = self.parse(plain(column), first_row, found)
+            self.count_unseen(values, found)
+            features = self.transform_parsed(values)
         return features
+
+    def count_unseen(self, values: Any, problems: Problems) -> None:  # noqa: ANN401, B027
+        """Tally parsed values that training did not see; numbers have none."""
 
     def parse_and_prepare(self, column: pa.Array, first_row: int, problems: Problems) -> Any:  # noqa: ANN401
         """Parse a column that the encoder is about to be fitted to."""
@@ -140,10 +149,26 @@ class Encoder(ABC):
         shown = column.take(pa.array(rows[:SHOWN]))
         problems.rows(f"column {self.name!r} must contain {rule}", rows + first_row, shown)
 
+    def _count(self, missing: int, rows: int, problems: Problems) -> None:
+        problems.tallies[self.name].add(rows, missing)
+
+    def _drop_or_reject(
+        self, rule: str, wrong: Mask, column: pa.Array, first_row: int, problems: Problems
+    ) -> None:
+        """Tally values that cannot be parsed or, if they are many, report a problem."""
+        count = int(wrong.sum())
+        if count > TOLERATED * (len(column) - column.null_count):
+            self._reject(rule, wrong, column, first_row, problems)
+        elif count:
+            examples = column.take(pa.array(np.flatnonzero(wrong)[:SHOWN]))
+            problems.tallies[self.name].add(0, 0, unsuitable=count, examples=examples)
+
     def _parse_text(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
         """Values as text; lists and structs are a problem."""
         if not pa.types.is_nested(column.type):
-            return text_of(column)
+            text = text_of(column)
+            self._count(text.null_count, len(text), problems)
+            return text
         present = as_mask(column.is_valid())
         self._reject("one value per row", present, column, first_row, problems)
         return pa.nulls(len(column), pa.large_string())
@@ -156,6 +181,8 @@ class Numeric(Encoder):
     ----------
     mean, deviation : float
         Mean and standard deviation of the values that are not missing.
+    decimal : {'.', ','}
+        The decimal separator in text.
 
     Examples
     --------
@@ -166,9 +193,11 @@ class Numeric(Encoder):
 
     kind = "numeric"
 
-    def __init__(self, name: str, mean: float = 0.0, deviation: float = 0.0) -> None:
+    def __init__(
+        self, name: str, mean: float = 0.0, deviation: float = 0.0, decimal: str = "."
+    ) -> None:
         super().__init__(name)
-        self.mean, self.deviation = mean, deviation
+        self.mean, self.deviation, self.decimal = mean, deviation, decimal
         self._moments = Moments()
 
     @property
@@ -178,21 +207,32 @@ class Numeric(Encoder):
 
     def state(self) -> dict[str, Any]:
         """The fitted state as JSON values."""
-        mean, deviation = self.mean, self.deviation
-        return {"kind": self.kind, "name": self.name, "mean": mean, "deviation": deviation}
+        state = {"kind": self.kind, "name": self.name, "mean": self.mean}
+        state["deviation"] = self.deviation
+        return state if self.decimal == "." else {**state, "decimal": self.decimal}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Numeric:
         """Restore an encoder."""
         mean, deviation = parse_statistics([state["mean"]], [state["deviation"]])
-        return cls(state["name"], float(mean[0]), float(deviation[0]))
+        decimal = state.get("decimal", ".")
+        if decimal not in (".", ","):
+            raise ValueError("the decimal separator must be a point or a comma")
+        return cls(state["name"], float(mean[0]), float(deviation[0]), decimal)
+
+    def prepare(self, sample: pa.Array) -> Self:
+        """Find the decimal separator."""
+        sample = plain(sample)
+        self.decimal = find_decimal(sample) if is_text(sample.type) else "."
+        return self
 
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
         """Numbers as an (n, 1) array, NaN where missing."""
-        x, wrong = as_numbers(column)
-        self._reject("numbers", wrong, column, first_row, problems)
+        x, wrong = as_numbers(column, self.decimal)
         far = np.abs(x) > FAR
-        self._reject("finite numbers", far, column, first_row, problems)
+        self._count(int((np.isnan(x) & ~wrong).sum()), len(x), problems)
+        self._drop_or_reject("numbers", wrong, column, first_row, problems)
+        self._drop_or_reject("finite numbers", far, column, first_row, problems)
         return np.where(far, np.nan, x)[:, None]
 
     def fit_parsed(self, values: Doubles) -> None:
@@ -207,158 +247,113 @@ class Numeric(Encoder):
         return standardise(values, np.array([self.mean]), np.array([self.deviation]))
 
 
-class Categorical(Encoder):
-    """One-hot encoding of the most frequent values.
+class Standardised(Encoder):
+    """Base class of encoders that standardise several features of a value.
 
     Attributes
     ----------
-    categories : tuple of str
-        The values that have a feature, the most frequent first; other values encode to zeros.
-
-    Examples
-    --------
-    >>> field = Categorical("field").partial_fit(pa.array(["b", "a", "b", None]))
-    >>> field.categories
-    ('b', 'a')
-    >>> field.transform(pa.array(["a", "c", None])).toarray().tolist()
-    [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    mean, deviation : (width,) float64 arrays
+        Mean and standard deviation of each feature.
     """
-
-    kind = "categorical"
-    is_sparse = True
-
-    def __init__(self, name: str, categories: Sequence[str] = ()) -> None:
-        super().__init__(name)
-        self._categories: tuple[str, ...] | None = tuple(categories)
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The values that have a feature, the most frequent first."""
-        if self._categories is None:  # sorting after every batch would be slow
-            self._categories = tuple(_most_frequent(self._counts, CATEGORIES))
-        return self._categories
-
-    @property
-    def width(self) -> int:
-        """One feature per category."""
-        return len(self.categories)
-
-    def state(self) -> dict[str, Any]:
-        """The fitted state as JSON values."""
-        return {"kind": self.kind, "name": self.name, "categories": list(self.categories)}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Categorical:
-        """Restore an encoder."""
-        categories = pa.array(state["categories"], pa.large_string()).to_pylist()
-        if None in categories or len(set(categories)) < len(categories):
-            raise ValueError("categories must be different texts")
-        return cls(state["name"], categories)
-
-    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
-        """Values as text."""
-        return self._parse_text(column, first_row, problems)
-
-    def fit_parsed(self, values: pa.Array) -> None:
-        """Count the values."""
-        for pair in pc.value_counts(values.drop_null()).to_pylist():
-            self._counts[pair["values"]] += pair["counts"]
-        if len(self._counts) > COUNTED:
-            kept = _most_frequent(self._counts, COUNTED // 2)
-            self._counts = Counter({value: self._counts[value] for value in kept})
-        if self._counts:
-            self._categories = None
-
-    def transform_parsed(self, values: pa.Array) -> sparse.csr_matrix:
-        """One-hot encode text values, (n, width)."""
-        known = pa.array(self.categories, pa.large_string())
-        place = pc.index_in(values, value_set=known, skip_nulls=True)
-        ends = np.concatenate([[0], np.cumsum(as_mask(place.is_valid()))])
-        ones = np.ones(ends[-1], dtype=np.float32)
-        columns = place.drop_null().to_numpy()
-        return sparse.csr_matrix((ones, columns, ends), shape=(len(values), self.width))
-
-
-class Text(Encoder):
-    """Tf-idf of lower-case words, which are hashed into a fixed number of features.
-
-    The feature of a word is its CRC-32 modulo the width, which is the same on every machine. A word
-    count is weighted by ln((1 + n) / (1 + f)) + 1, where f of the n rows contain the feature.
-
-    Attributes
-    ----------
-    rows : int
-        n, the number of rows.
-    frequencies : (width,) int64 array
-        f, the number of rows that contain each feature.
-
-    Examples
-    --------
-    >>> title = Text("title").partial_fit(pa.array(["Graphs and links", "links"]))
-    >>> title.transform(pa.array(["LINKS", ""])).sum(axis=1).tolist()
-    [[1.0], [0.0]]
-    """
-
-    kind = "text"
-    is_sparse = True
 
     def __init__(
-        self, name: str, rows: int = 0, frequencies: Sequence[int] = (0,) * HASHED
+        self, name: str, mean: Sequence[float] = (), deviation: Sequence[float] = ()
     ) -> None:
         super().__init__(name)
-        self.rows = rows
-        self.frequencies = np.array(frequencies, dtype=np.int64)
+        self.mean = np.array(mean, dtype=np.float64)
+        self.deviation = np.array(deviation, dtype=np.float64)
+        self._moments = Moments()
 
     @property
     def width(self) -> int:
-        """Number of features that words are hashed into."""
-        return len(self.frequencies)
+        """Number of features."""
+        return len(self.mean)
 
     def state(self) -> dict[str, Any]:
         """The fitted state as JSON values."""
-        rows, frequencies = self.rows, self.frequencies.tolist()
-        return {"kind": self.kind, "name": self.name, "rows": rows, "frequencies": frequencies}
+        mean, deviation = self.mean.tolist(), self.deviation.tolist()
+        return {"kind": self.kind, "name": self.name, "mean": mean, "deviation": deviation}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Text:
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Restore an encoder."""
-        counts = np.asarray(state["frequencies"])
-        if counts.ndim != 1 or not len(counts) or not np.issubdtype(counts.dtype, np.integer):
-            raise ValueError("frequencies must be a list of whole numbers")
-        if type(state["rows"]) is not int or not 0 <= counts.min() <= counts.max() <= state["rows"]:
-            raise ValueError("frequencies must lie between 0 and the number of rows")
-        return cls(state["name"], state["rows"], counts.tolist())
+        mean, deviation = parse_statistics(state["mean"], state["deviation"])
+        return cls(state["name"], mean.tolist(), deviation.tolist())
 
-    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
-        """Counts of the hashed words, (n, width)."""
-        columns: list[int] = []
-        ends = [0]
-        for text in self._parse_text(column, first_row, problems).to_pylist():
-            words = WORD.findall(text.lower()) if text else ()
-            columns.extend(crc32(word.encode()) % self.width for word in words)
-            ends.append(len(columns))
-        ones = np.ones(len(columns), dtype=np.float32)
-        counts = sparse.csr_matrix((ones, columns, ends), shape=(len(column), self.width))
-        counts.sum_duplicates()
-        return counts
+    def fit_parsed(self, values: Doubles) -> None:
+        """Update mean and deviation of each feature."""
+        self._moments.add(values[~np.isnan(values).any(axis=1)])
+        if self._moments.count:
+            self.mean, self.deviation = self._moments.mean, self._moments.deviation
 
-    def fit_parsed(self, values: sparse.csr_matrix) -> None:
-        """Count the rows that contain each feature."""
-        self.rows += values.shape[0]
-        self.frequencies += np.bincount(values.indices, minlength=self.width)
-
-    def transform_parsed(self, values: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Weight word counts in place and scale rows to length 1."""
-        idf = np.log((1 + self.rows) / (1 + self.frequencies)) + 1
-        weights = values.data * idf[values.indices]
-        row = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
-        length = np.sqrt(np.bincount(row, weights**2, minlength=values.shape[0]))
-        values.data = (weights / length[row]).astype(np.float32)
-        return values
+    def transform_parsed(self, values: Doubles) -> FloatArray:
+        """Standardise the features, (n, width)."""
+        if not values.shape[1]:  # parsed before the first list, so all are missing
+            values = np.full((len(values), self.width), np.nan)
+        return standardise(values, self.mean, self.deviation)
 
 
-class Vector(Encoder):
+class Date(Standardised):
+    """Age, and the time of the year, of the week and of the day, as points on circles.
+
+    Attributes
+    ----------
+    format : str
+        How dates are written in text.
+
+    Examples
+    --------
+    >>> day = Date("day").prepare(pa.array(["05/31/2004"]))
+    >>> day.format
+    '%m/%d/%Y'
+    >>> x = day.partial_fit(pa.array(["05/31/2004", "06/02/2004"])).transform(pa.array([None]))
+    >>> x.shape
+    (1, 7)
+    """
+
+    kind = "date"
+    format = "ISO"
+
+    def __init__(
+        self,
+        name: str,
+        mean: Sequence[float] = (0.0,) * (1 + 2 * len(PERIODS)),
+        deviation: Sequence[float] = (0.0,) * (1 + 2 * len(PERIODS)),
+    ) -> None:
+        super().__init__(name, mean, deviation)
+
+    def state(self) -> dict[str, Any]:
+        """The fitted state as JSON values."""
+        return {**super().state(), "format": self.format}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Restore an encoder."""
+        date = super().from_state(state)
+        if state["format"] not in DATE_FORMATS or date.width != 1 + 2 * len(PERIODS):
+            raise ValueError("the format of dates is unknown")
+        date.format = state["format"]
+        return date
+
+    def prepare(self, sample: pa.Array) -> Self:
+        """Find the format of dates in text."""
+        sample = plain(sample)
+        if is_text(sample.type):
+            self.format = next(iter(suitable_formats(sample, 1 - TOLERATED)), "ISO")
+        return self
+
+    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
+        """Features of each date, (n, 7), NaN where missing."""
+        seconds, wrong = as_seconds(column, self.format)
+        self._count(int((np.isnan(seconds) & ~wrong).sum()), len(seconds), problems)
+        rule = f"dates such as {'2004-05-31' if self.format == 'ISO' else self.format}"
+        self._drop_or_reject(rule, wrong, column, first_row, problems)
+        angles = [2 * np.pi * seconds / period for period in PERIODS]
+        circles = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+        return np.stack([seconds, *circles], axis=1)
+
+
+class Vector(Standardised):
     """Standardises lists of numbers, entry by entry; an empty list counts as missing.
 
     The first list determines the length of all lists.
@@ -377,30 +372,6 @@ class Vector(Encoder):
 
     kind = "vector"
 
-    def __init__(
-        self, name: str, mean: Sequence[float] = (), deviation: Sequence[float] = ()
-    ) -> None:
-        super().__init__(name)
-        self.mean = np.array(mean, dtype=np.float64)
-        self.deviation = np.array(deviation, dtype=np.float64)
-        self._moments = Moments()
-
-    @property
-    def width(self) -> int:
-        """One feature per entry."""
-        return len(self.mean)
-
-    def state(self) -> dict[str, Any]:
-        """The fitted state as JSON values."""
-        mean, deviation = self.mean.tolist(), self.deviation.tolist()
-        return {"kind": self.kind, "name": self.name, "mean": mean, "deviation": deviation}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Vector:
-        """Restore an encoder."""
-        mean, deviation = parse_statistics(state["mean"], state["deviation"])
-        return cls(state["name"], mean.tolist(), deviation.tolist())
-
     def parse_and_prepare(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
         """Parse a column, and take the length of all lists from the first one."""
         column = plain(column)
@@ -412,6 +383,7 @@ class Vector(Encoder):
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
         """Lists as an (n, width) array, NaN where missing."""
         lists, wrong = as_lists(column)
+        self._count(int((lengths_of(lists) == 0).sum()), len(lists), problems)
         self._reject("lists of numbers (CSV cannot store any)", wrong, column, first_row, problems)
         lengths = lengths_of(lists)
         x = np.full((len(lists), self.width), np.nan)
@@ -428,20 +400,3 @@ class Vector(Encoder):
         problems.rows(rule, bad + first_row, shown)
         x[bad] = np.nan
         return x
-
-    def fit_parsed(self, values: Doubles) -> None:
-        """Update mean and deviation of each entry."""
-        self._moments.add(values[~np.isnan(values).any(axis=1)])
-        if self._moments.count:
-            self.mean, self.deviation = self._moments.mean, self._moments.deviation
-
-    def transform_parsed(self, values: Doubles) -> FloatArray:
-        """Standardise lists, (n, width)."""
-        if not values.shape[1]:  # parsed before the first list, so all are missing
-            values = np.full((len(values), self.width), np.nan)
-        return standardise(values, self.mean, self.deviation)
-
-
-def _most_frequent(counts: Counter[str], most: int) -> list[str]:
-    """The values with the highest counts; equal counts are sorted by name."""
-    return sorted(counts, key=lambda value: (-counts[value], value))[:most]

@@ -11,12 +11,15 @@ from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, stacked
 from linkdist.errors import ModelError, check_names
-from linkdist.tables.encoders import Categorical, Encoder, Numeric, Text, Vector
+from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags, Text
+from linkdist.tables.embedding import Embedding, TextEncoder
+from linkdist.tables.encoders import Date, Encoder, Numeric, Vector
 from linkdist.tables.schema import KINDS
 from linkdist.tables.validation import Problems, collect_problems
 
 ENCODERS: dict[str, type[Encoder]] = {
-    encoder.kind: encoder for encoder in (Numeric, Categorical, Text, Vector)
+    encoder.kind: encoder
+    for encoder in (Numeric, Date, Categorical, Text, Tags, BinaryTags, Vector, Embedding)
 }
 """The encoder of each kind of column."""
 
@@ -54,6 +57,13 @@ class FeatureEncoder:
     def is_sparse(self) -> bool:
         """Whether the features are a CSR matrix."""
         return any(column.is_sparse for column in self.columns)
+
+    def with_text_encoder(self, text_encoder: TextEncoder | None) -> Self:
+        """Set the model that computes the features of text columns, which no state contains."""
+        for column in self.columns:
+            if isinstance(column, Embedding):
+                column.encoder = text_encoder
+        return self
 
     def partial_fit(
         self, batch: pa.RecordBatch, first_row: int = 1, problems: Problems | None = None
@@ -173,20 +183,35 @@ class FeatureEncoder:
         return [(column, known[column.name]) for column in self.columns if column.name in known]
 
 
-def make_feature_encoder(kinds: Mapping[str, str]) -> FeatureEncoder:
+def make_feature_encoder(
+    kinds: Mapping[str, str],
+    sample: pa.Table | None = None,
+    text_encoder: TextEncoder | None = None,
+) -> FeatureEncoder:
     """Create an encoder that is not fitted yet.
 
     Parameters
     ----------
     kinds : mapping of str to str
         The kind of each column, one of `KINDS`, in the order of the features.
+    sample : Table, optional
+        The first rows, from which the encoders infer how numbers, dates and tags are written.
+    text_encoder : TextEncoder, optional
+        Computes the features of text columns, instead of tf-idf.
 
     Examples
     --------
     >>> make_feature_encoder({"age": "number"})
     Traceback (most recent call last):
     linkdist.errors.OptionError: unknown kind of column 'number' (near: numeric); choose from \
-numeric, categorical, text, vector.
+numeric, date, categorical, text, tags, tags:binary, vector.
     """
     check_names("kind of column", dict.fromkeys(kinds.values()), KINDS)
-    return FeatureEncoder([ENCODERS[kind](name) for name, kind in kinds.items()])
+    if text_encoder is not None:
+        embedded = {name: "embedding" for name, kind in kinds.items() if kind == "text"}
+        kinds = {**kinds, **embedded}
+    encoders = [ENCODERS[kind](name) for name, kind in kinds.items()]
+    for encoder in encoders:
+        if sample is not None and encoder.name in sample.column_names:
+            encoder.prepare(sample[encoder.name])
+    return FeatureEncoder(encoders).with_text_encoder(text_encoder)

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkdist.data.graph import UNKNOWN, IntArray
-from linkdist.tables.schema import places_among
+from linkdist.tables.parsing import places_among
 
 INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+REAL = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
+
+SEVERAL = re.compile(r"[^|;]+([|;][^|;]+)+")
+
+PLACEHOLDERS = {"na", "n/a", "nan", "none", "null", "unknown", "?", "-", "missing", "tbd"}
+"""Names of classes, in lower case, that often mean that the label is unknown."""
+
+MANY = 20
+"""A column with more different reals is more likely a number to predict than classes."""
 
 
 def sorted_classes(text: pa.Array) -> tuple[str, ...]:
@@ -45,6 +55,78 @@ def encode_labels(text: pa.Array, classes: tuple[str, ...]) -> tuple[IntArray, d
     if _are_integers(classes):
         unknown.pop(str(UNKNOWN), None)
     return y, dict(sorted(unknown.items()))
+
+
+def without_unknown(text: pa.Array, unknown: Collection[str]) -> pa.Array:
+    """Labels with null instead of blanks and of the values that mean an unknown label.
+
+    Examples
+    --------
+    >>> without_unknown(pa.array(["math", "NA", "  "]), ["NA"]).to_pylist()
+    ['math', None, None]
+    """
+    given = pc.is_in(text, value_set=pa.array(list(unknown), text.type))
+    blank = pc.equal(pc.utf8_trim_whitespace(text), "")
+    return pc.if_else(pc.or_(given, blank), None, text)
+
+
+def class_counts(text: pa.Array) -> dict[str, int]:
+    """The number of rows of each class.
+
+    Examples
+    --------
+    >>> class_counts(pa.array(["b", "a", None, "b"]))
+    {'a': 1, 'b': 2}
+    """
+    pairs = pc.value_counts(text.drop_null()).to_pylist()
+    counts = {pair["values"]: pair["counts"] for pair in pairs}
+    return {name: counts[name] for name in sorted_classes(text)}
+
+
+def label_warnings(column: str, counts: dict[str, int]) -> Iterator[str]:
+    """What is suspicious about the classes of a label column.
+
+    Parameters
+    ----------
+    column : str
+        The label column.
+    counts : dict of str to int
+        The number of rows of each class.
+
+    Examples
+    --------
+    >>> for text in label_warnings("field", {"NA": 9, "art": 1, "math": 5}):
+    ...     print(text)
+    column 'field': the class 'NA' (9 rows) may mean that the label is unknown. If it does, \
+declare it with --unknown NA (in Python, unknown=['NA']).
+    column 'field': the class 'art' has one label only, so it cannot be evaluated. Label more rows.
+    """
+    where = f"column {column!r}:"
+    names = [name for name in counts if name.strip().lower() in PLACEHOLDERS]
+    for name in names:
+        yield (
+            f"{where} the class {name!r} ({counts[name]} rows) may mean that the label is unknown. "
+            f"If it does, declare it with --unknown {name} (in Python, unknown=[{name!r}])."
+        )
+    rest = [name for name in counts if name not in names]
+    if sum(bool(REAL.fullmatch(name)) for name in rest) > max(MANY, len(rest) / 2):
+        yield (
+            f"{where} {len(rest)} different numbers, such as {rest[0]}, look like a number to "
+            "predict, but each becomes a class. Group them into a few classes."
+        )
+        return
+    several = [name for name in rest if SEVERAL.fullmatch(name)]
+    if len(several) > len(rest) / 4:
+        yield (
+            f"{where} {several[0]!r} looks like several labels, but a row has one class. Keep one "
+            "label for each row."
+        )
+    once = [name for name in rest if counts[name] == 1]
+    if once:
+        shown = ", ".join(map(repr, once[:5])) + (f" and {len(once) - 5} more" * (len(once) > 5))
+        rule = "the class" if len(once) == 1 else "the classes"
+        have = "has one label only, so it" if len(once) == 1 else "have one label only, so they"
+        yield f"{where} {rule} {shown} {have} cannot be evaluated. Label more rows."
 
 
 def _are_integers(labels: Collection[str]) -> bool:

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from linkdist.data.edges import link_keys, links_of_keys
 from linkdist.data.graph import IntArray
-from linkdist.tables.io import Table, open_table
-from linkdist.tables.schema import places_among, single_values, text_of
+from linkdist.tables.io import Table, TableLike, open_table
+from linkdist.tables.parsing import places_among, single_values, text_of
 from linkdist.tables.validation import SHOWN, Problems, Rows
 
 LINKS = 1 << 20
@@ -42,6 +42,8 @@ class LinkReport:
         Number of self-loops among the links, which are kept.
     examples : tuple of (int, str or None)
         Rows and ids of the first unknown nodes; None where an id is missing.
+    unused : tuple of str
+        Columns that are neither of the two ends.
     """
 
     total: int
@@ -50,6 +52,7 @@ class LinkReport:
     duplicates: int = 0
     loops: int = 0
     examples: tuple[tuple[int, str | None], ...] = ()
+    unused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A sentence with all counts."""
@@ -61,11 +64,13 @@ class LinkReport:
         if self.unknown:
             first = ", ".join(f"{value!r} in row {row}" for row, value in self.examples)
             parts.append(f"skipped, with unknown nodes: {self.unknown} (first: {first})")
+        if self.unused:
+            parts.append(f"columns that are not used: {', '.join(self.unused)}")
         return f"{'; '.join(parts)}."
 
 
 def read_links(
-    path: Path | str,
+    path: TableLike,
     ids: pa.Array,
     source: str | None = None,
     target: str | None = None,
@@ -75,8 +80,8 @@ def read_links(
 
     Parameters
     ----------
-    path : Path
-        A Parquet or CSV file.
+    path : path or table
+        Any table that `open_table` opens.
     ids : (n,) Arrow array
         The ids of the nodes, without duplicates, as in `Nodes`.
     source, target : str, optional
@@ -108,7 +113,7 @@ def read_links(
     >>> print(report)
     2 links from 3 rows; duplicates merged: 1; self-loops kept: 1.
     """
-    table = open_table(path)
+    table = open_table(path, "the link table")
     ends = link_ends(table, source, target)
     known = text_of(ids)
     places, named = _places(table, ends, known)
@@ -124,9 +129,10 @@ def read_links(
     loops = np.sort(there[first[links[:, 0] == links[:, 1]]])
     examples = tuple(zip((lost[:SHOWN] + 1).tolist(), named, strict=True))
     counts = (len(places), len(links), len(lost), len(again), len(loops))
-    report = LinkReport(*counts, examples)
+    unused = tuple(name for name in table.schema.names if name not in ends)
+    report = LinkReport(*counts, examples, unused)
     check_links(
-        path, ends, report, strict,
+        table.name, ends, report, strict,
         (again[:SHOWN] + 1, pairs(again)), (loops[:SHOWN] + 1, pairs(loops)),
     )  # fmt: skip
     return links, report
@@ -199,7 +205,7 @@ def link_ends(
     rest = [name for name in names if name not in given]
     if source == target is not None or len(given) + len(rest) < 2:
         problems.add(f"links need two columns of ids; found {', '.join(given or names)}")
-    problems.check(str(table.path))
+    problems.check(table.name)
     first = rest.pop(0) if source is None else source
     return first, rest.pop(0) if target is None else target
 
@@ -239,7 +245,7 @@ def link_batches(
     for first_row, batch in table.numbered_batches(ends, size or LINKS, as_text=ends):
         sources, targets = (text_of(single_values(batch, name, problems)) for name in ends)
         yield first_row, sources, targets
-    problems.check(str(table.path))
+    problems.check(table.name)
 
 
 def _places(

@@ -5,13 +5,13 @@ A node table has a column of ids, a column of labels and feature columns. Ids ar
 
 The types of CSV columns are inferred from their first rows, which may not be typical. Columns are
 therefore read as text and parsed by their encoders, which report the row of an unsuitable value;
-only dates and Booleans are parsed by Arrow.
+only times, and dates that are used as numbers, are parsed by Arrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,14 @@ import pyarrow as pa
 
 from linkdist.data.graph import FeatureMatrix, IntArray, stacked
 from linkdist.progress import Progress
+from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
-from linkdist.tables.io import BATCH, Table, open_table
-from linkdist.tables.labels import encode_labels, sorted_classes
-from linkdist.tables.schema import Guess, guess, single_values, text_of
-from linkdist.tables.validation import SHOWN, Problems, show_value
+from linkdist.tables.io import BATCH, Table, TableLike, open_table
+from linkdist.tables.label_table import add_labels
+from linkdist.tables.labels import encode_labels, sorted_classes, without_unknown
+from linkdist.tables.parsing import single_values, text_of
+from linkdist.tables.schema import Guess, guess
+from linkdist.tables.validation import SHOWN, Problems, Tally, show_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,10 @@ class Nodes:
         The inferred kinds of columns; empty if an encoder was passed.
     unknown_labels : dict of str to int
         Labels that are not among the classes that were passed, with their counts.
+    tallies : dict of str to Tally
+        Values of each column that were not used as they are.
+    notices : tuple of str
+        The same as sentences.
     """
 
     ids: pa.Array
@@ -55,10 +62,12 @@ class Nodes:
     encoders: FeatureEncoder
     guesses: Mapping[str, Guess] = field(default_factory=dict)
     unknown_labels: Mapping[str, int] = field(default_factory=dict)
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
 
 
 def read_nodes(
-    path: Path | str,
+    path: TableLike,
     id: str,
     label: str | None,
     kinds: Mapping[str, str] | None = None,
@@ -66,16 +75,19 @@ def read_nodes(
     encoders: FeatureEncoder | None = None,
     progress: Progress | None = None,
     classes: tuple[str, ...] | None = None,
+    unknown: Collection[str] = (),
+    more_labels: TableLike = None,
+    text_encoder: TextEncoder | None = None,
 ) -> Nodes:
     r"""Read a node table.
 
     Parameters
     ----------
-    path : Path
-        A Parquet or CSV file.
+    path : path or table
+        Any table that `open_table` opens.
     id, label : str
-        The columns of ids and labels. A label is unknown if it is missing, empty or, among integer
-        labels, -1.
+        The columns of ids and labels. A label is unknown if it is missing, empty, among `unknown`
+        or, among integer labels, -1.
     kinds : mapping of str to str, optional
         Kinds of columns that should not be inferred.
     features : sequence of str, optional
@@ -86,6 +98,12 @@ def read_nodes(
         Called with the number of rows that are done and the number of all rows, 0 if unknown.
     classes : tuple of str, optional
         The classes of a model; by default all classes among the labels.
+    unknown : collection of str
+        Values of the label column that mean an unknown label.
+    more_labels : path or table, optional
+        A table of ids and labels, under the same names, that adds labels.
+    text_encoder : TextEncoder, optional
+        Computes the features of text columns, instead of tf-idf.
 
     Raises
     ------
@@ -102,7 +120,8 @@ def read_nodes(
     >>> nodes.classes, nodes.labels.tolist(), nodes.features[:2].tolist()
     (('art', 'math'), [1, 0, -1], [[-1.2247449159622192], [1.2247449159622192]])
     """
-    table = _NodeTable(open_table(path), id, label, encoders, kinds, features)
+    opened = open_table(path, "the node table")
+    table = _NodeTable(opened, id, label, encoders, kinds, features, text_encoder)
     problems, present = table.problems, table.present
     ids, labels = list[pa.Array](), list[pa.Array]()
 
@@ -120,12 +139,17 @@ def read_nodes(
     table.check_rows(sum(map(len, ids)))
     if id in table.columns:
         check_ids(pa.concat_arrays(ids), id, problems)
-    text = pa.concat_arrays(labels)
+    text = without_unknown(pa.concat_arrays(labels), unknown)
+    if more_labels is not None and label is not None and id in table.columns:
+        text = add_labels(text, pa.concat_arrays(ids), more_labels, (id, label), unknown)
     if classes is None:
         classes = table.find_classes(text)
     table.check()
-    y, unknown = encode_labels(text, classes)
-    return Nodes(pa.concat_arrays(ids), y, classes, x, table.encoder, table.guesses, unknown)
+    y, new_labels = encode_labels(text, classes)
+    return Nodes(
+        pa.concat_arrays(ids), y, classes, x, table.encoder, table.guesses, new_labels,
+        dict(problems.tallies), tuple(problems.notices()),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,6 +181,7 @@ def survey_nodes(
     kinds: Mapping[str, str] | None = None,
     features: Sequence[str] | None = None,
     progress: Progress | None = None,
+    unknown: Collection[str] = (),
 ) -> Survey:
     r"""Fit an encoder to a node table of any size; parameters as in `read_nodes`.
 
@@ -183,7 +208,7 @@ def survey_nodes(
         if id in table.columns:
             ids = text_of(single_values(batch, id, table.problems))
             _check_missing(ids, id, table.problems, first_row)
-        text = text_of(single_values(batch, label, table.problems))
+        text = without_unknown(text_of(single_values(batch, label, table.problems)), unknown)
         labels = pa.concat_arrays([labels, text.drop_null().unique()]).unique()
         table.present.partial_fit(batch, first_row, table.problems)
         rows += batch.num_rows
@@ -240,7 +265,7 @@ def encoded_nodes(
     for first_row, batch in table.batches(size):
         if first_row > skip:
             ids = text_of(single_values(batch, id, table.problems))
-            text = text_of(single_values(batch, label, table.problems))
+            text = without_unknown(text_of(single_values(batch, label, table.problems)), ())
             y, _ = encode_labels(text, survey.classes)
             yield ids, y, table.present.transform(batch, first_row)
 
@@ -277,13 +302,53 @@ def node_batches(
     ...     [(ids.to_pylist(), x.shape) for ids, x in batches]
     [(['7', '8'], (2, 1))]
     """
-    nodes = _NodeTable(table, id, None, encoders)
+    for ids, _, x in labelled_batches(table, id, None, encoders, size):
+        yield ids, x
+
+
+def labelled_batches(
+    table: Table,
+    id: str | None,
+    label: str | None,
+    encoders: FeatureEncoder,
+    size: int = BATCH,
+    problems: Problems | None = None,
+) -> Iterator[tuple[pa.Array, pa.Array, FeatureMatrix]]:
+    """Read ids, labels and features of a node table of any size, batch by batch.
+
+    Parameters
+    ----------
+    table, encoders, size
+        As in `node_batches`.
+    id, label : str, optional
+        The columns of ids and labels; without one, its values are null.
+    problems : Problems, optional
+        Receives the tallies of the columns.
+
+    Yields
+    ------
+    ids : (k,) array
+        Ids, in the type of the column.
+    labels : (k,) array of large_string
+        Labels, null where unknown.
+    features : (k, d) float32 array or CSR matrix
+        Features.
+
+    Examples
+    --------
+    >>> encoder = make_feature_encoder({"age": "numeric"})
+    >>> table = open_table({"age": [1, 3], "field": ["art", None]})
+    >>> [labels.to_pylist() for _, labels, _ in labelled_batches(table, None, "field", encoder)]
+    [['art', None]]
+    """
+    nodes = _NodeTable(table, id, label, encoders, problems=problems)
     for first_row, batch in nodes.batches(size):
         ids = single_values(batch, id, nodes.problems)
+        labels = text_of(single_values(batch, label, nodes.problems))
         x = nodes.present.transform(batch, first_row, nodes.problems)
         if not nodes.problems:
-            yield ids, x
-    nodes.problems.check(str(table.path))
+            yield ids, labels, x
+    nodes.problems.check(table.name)
 
 
 class _NodeTable:
@@ -302,27 +367,30 @@ class _NodeTable:
     def __init__(
         self,
         table: Table,
-        id: str,
+        id: str | None,
         label: str | None,
         encoder: FeatureEncoder | None = None,
         kinds: Mapping[str, str] | None = None,
         features: Sequence[str] | None = None,
+        text_encoder: TextEncoder | None = None,
+        problems: Problems | None = None,
     ) -> None:
-        self.problems = Problems()
+        self.problems = Problems() if problems is None else problems
         self._table, self._label = table, label
         self.guesses = {}
         keys = [name for name in (id, label) if name is not None]
         if encoder is None:
             if id == label:
                 self.problems.add(f"ids and labels must be two columns; both are {id!r}")
-            self.guesses = _guess_kinds(table, keys, kinds or {}, features, self.problems)
+            sample = table.sample()
+            self.guesses = _guess_kinds(table, sample, keys, kinds or {}, features, self.problems)
             used = {name: found.kind for name, found in self.guesses.items() if found.kind}
-            encoder = make_feature_encoder(used)
+            encoder = make_feature_encoder(used, sample, text_encoder)
         wanted = dict.fromkeys([*keys, *encoder.names])
         self.problems.names("column", wanted, table.schema.names)
         self.columns = [name for name in wanted if name in table.schema.names]
         if not self.columns:
-            self.problems.check(str(table.path))
+            self.problems.check(table.name)
         self.encoder = encoder
         self.present = FeatureEncoder([one for one in encoder.columns if one.name in self.columns])
 
@@ -345,7 +413,7 @@ class _NodeTable:
         """Raise an error if there are no rows."""
         if not rows:
             self.problems.add("the table has no rows")
-            self.problems.check(str(self._table.path))
+            self.problems.check(self._table.name)
 
     def find_classes(self, text: pa.Array) -> tuple[str, ...]:
         """The classes among the labels."""
@@ -364,16 +432,17 @@ class _NodeTable:
         # A missing feature column is a problem already.
         if not self.present.d and len(self.present.columns) == len(self.encoder.columns):
             self.problems.add("there is no feature column; name some columns and their kinds")
-        self.problems.check(str(self._table.path))
+        self.problems.check(self._table.name)
 
 
 def _is_typed(kind: pa.DataType) -> bool:
-    """Whether Arrow must parse the numbers of a CSV column: dates, times and Booleans."""
-    return bool(pa.types.is_temporal(kind) or pa.types.is_boolean(kind))
+    """Whether Arrow must parse the numbers of a CSV column: dates and times."""
+    return bool(pa.types.is_temporal(kind))
 
 
 def _guess_kinds(
     table: Table,
+    sample: pa.Table,
     keys: Sequence[str],
     kinds: Mapping[str, str],
     features: Sequence[str] | None,
@@ -385,8 +454,10 @@ def _guess_kinds(
     for name in named:
         if name in keys:
             problems.add(f"column {name!r} contains ids or labels and cannot be a feature")
-    guesses = guess(table.schema, table.sample(), keys)
-    guesses |= {name: Guess(kinds[name], "as requested") for name in kinds if name in guesses}
+    guesses = guess(table.schema, sample, keys)
+    for name in kinds:
+        if name in guesses:
+            guesses[name] = replace(guesses[name], kind=kinds[name], why="as requested", warning="")
     if features is None:
         return guesses
     guesses = {name: guesses[name] for name in named if name in guesses}

@@ -160,3 +160,35 @@ class PredictionWriter:
             advice = "Name an existing folder with write permission."
             text = error.strerror or error
             raise OptionError(f"{self.path} cannot be written: {text}. {advice}") from error
+
+
+def write_table(table: pa.Table, path: Path | str) -> None:
+    """Write a table to a temporary file, and rename it when it is complete.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "table.csv")
+    ...     write_table(pa.table({"id": [7], "field": pa.nulls(1, pa.string())}), path)
+    ...     print(path.read_text())
+    "id","field"
+    7,
+    <BLANKLINE>
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        advice = f"Use one of {', '.join(SUFFIXES)}."
+        raise TableError(f"{path}: the suffix is not that of a table. {advice}")
+    try:
+        with replacing(path) as file:
+            if SUFFIXES[path.suffix.lower()] == "Parquet":
+                pyarrow.parquet.write_table(table, file)
+            else:
+                tab = path.suffix.lower() == ".tsv"
+                options = pyarrow.csv.WriteOptions(delimiter="\t" if tab else ",")
+                pyarrow.csv.write_csv(table, file, options)
+    except OSError as error:
+        advice = "Name an existing folder with write permission."
+        text = error.strerror or error
+        raise OptionError(f"{path} cannot be written: {text}. {advice}") from error

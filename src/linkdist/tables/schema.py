@@ -1,30 +1,34 @@
-"""Infer the kinds of columns, and convert their values to numbers, lists or text."""
+"""Infer the kinds of columns from the first rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linkdist.data.graph import IntArray
-from linkdist.tables.validation import Problems
+from linkdist.tables.parsing import (
+    MISSING,
+    as_numbers,
+    as_tags,
+    find_decimal,
+    find_separator,
+    is_list,
+    is_number,
+    is_text,
+    lengths_of,
+    plain,
+    suitable_formats,
+    text_of,
+)
+from linkdist.tables.validation import show_value
 
-KINDS = ("numeric", "categorical", "text", "vector")
+KINDS = ("numeric", "date", "categorical", "text", "tags", "tags:binary", "vector")
 
-MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
-"""Texts that mean a missing value in a numeric column, in lower case."""
-
-SECONDS = {"day": 86400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-"""Dates and times are converted to seconds, whatever their unit."""
-
-Doubles: TypeAlias = npt.NDArray[np.float64]
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
+MOSTLY = 0.9
+"""Text is a column of numbers or dates if at least this share of its values are."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,16 @@ class Guess:
         One of `KINDS`, or None if the column cannot be a feature.
     why : str
         The reason, for the user.
+    example : str
+        A value of the column.
+    warning : str
+        What the user should check, if anything.
     """
 
     kind: str | None
     why: str
+    example: str = ""
+    warning: str = ""
 
 
 def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> dict[str, Guess]:
@@ -64,183 +74,102 @@ def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> di
     title: text, 2 different values in the first 2 rows
     """
     fields = [field for field in schema if field.name not in leave_out]
-    return {field.name: _guess(field.type, sample[field.name]) for field in fields}
+    return {field.name: _guess(field.type, plain(sample[field.name])) for field in fields}
 
 
-def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Decode a column that is stored in chunks, as a dictionary, run-length or extension array."""
-    if isinstance(column, pa.ChunkedArray):
-        return plain(column.combine_chunks())
-    if isinstance(column, pa.ExtensionArray):
-        return plain(column.storage)
-    if pa.types.is_dictionary(column.type):
-        return plain(column.dictionary_decode())
-    if pa.types.is_run_end_encoded(column.type):
-        return plain(pc.run_end_decode(column))
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return column
-
-
-def text_of(column: pa.Array) -> pa.Array:
-    """Convert values to text, as ids and categories are compared.
-
-    Parameters
-    ----------
-    column : (n,) Arrow array
-        Must not contain lists or structs.
-
-    Returns
-    -------
-    (n,) array of large_string
-        Null where a value is null, NaN or an empty text.
-
-    Examples
-    --------
-    >>> text_of(pa.array([1.0, float("nan"), 2.5])).to_pylist()
-    ['1', None, '2.5']
-    >>> text_of(pa.array(["007", ""])).to_pylist()
-    ['007', None]
-    """
-    values = plain(column)
-    if pa.types.is_floating(values.type):
-        values = values.cast(pa.float64())
-        values = pc.if_else(pc.is_nan(values), None, values)
-    elif pa.types.is_timestamp(values.type):  # in UTC: a machine may not know the time zone
-        values = values.view(pa.timestamp(values.type.unit))
-    try:
-        text = values.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        text = pa.array([_spelled(value) for value in values], pa.large_string())
-    return pc.if_else(pc.equal(text, ""), None, text)
-
-
-def as_mask(column: pa.Array) -> Mask:
-    """Convert a column of Booleans to a NumPy array."""
-    mask: Mask = column.to_numpy(zero_copy_only=False).astype(bool)
-    return mask
-
-
-def as_numbers(column: pa.Array) -> tuple[Doubles, Mask]:
-    """Convert a column to numbers, NaN where missing, and a mask of unsuitable values."""
-    kind = column.type
-    scale = 1.0
-    wrong = np.zeros(len(column), dtype=bool)
-    if _is_text(kind):
-        column, wrong = _parsed(column)
-    elif _is_time(kind):
-        scale = SECONDS["day" if pa.types.is_date32(kind) else getattr(kind, "unit", "ms")]
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    elif not _is_number(kind):
-        wrong = as_mask(column.is_valid())
-        column = pa.nulls(len(column))
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values * scale, wrong
-
-
-def single_values(batch: pa.RecordBatch, name: str | None, problems: Problems) -> pa.Array:
-    """A column of single values; nulls if the column is missing, which is reported elsewhere.
-
-    Examples
-    --------
-    >>> single_values(pa.record_batch({"age": [1, 2]}), "name", Problems()).null_count
-    2
-    """
-    if name not in batch.schema.names:
-        return pa.nulls(batch.num_rows, pa.string())
-    column = plain(batch.column(name))
-    if pa.types.is_nested(column.type):
-        problems.add(f"column {name!r} must contain one value per row; it contains {column.type}")
-        return pa.nulls(batch.num_rows, pa.string())
-    return column
-
-
-def places_among(text: pa.Array, known: pa.Array) -> IntArray:
-    """Positions of texts among known ones, -1 if unknown.
-
-    Examples
-    --------
-    >>> places_among(pa.array(["b", None, "x"]), pa.array(["a", "b"])).tolist()
-    [1, -1, -1]
-    """
-    places = pc.index_in(text, value_set=known, skip_nulls=True).fill_null(-1)
-    found: IntArray = places.to_numpy().astype(np.int64)
-    return found
-
-
-def _parsed(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Convert text to numbers, with a mask of texts that are not numbers."""
-    text = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING, text.type))
-    text = pc.if_else(missing, None, text)
-    try:
-        return text.cast(pa.float64()), np.zeros(len(text), dtype=bool)
-    except pa.ArrowInvalid:
-        numbers = pa.array([_number(value) for value in text.to_pylist()], pa.float64())
-        return numbers, as_mask(pc.and_(numbers.is_null(), text.is_valid()))
-
-
-def _number(text: str | None) -> float | None:
-    if text is None or "_" in text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def as_lists(column: pa.Array) -> tuple[pa.Array, Mask]:
-    """Convert a column to lists of numbers, null where missing, and a mask of unsuitable values."""
-    target = pa.large_list(pa.float64())
-    if _is_vector(column.type):
-        return column.cast(target, safe=False), np.zeros(len(column), dtype=bool)
-    return pa.nulls(len(column), target), as_mask(column.is_valid())
-
-
-def lengths_of(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """The length of each list, 0 where it is missing."""
-    lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
-    return lengths
-
-
-def _guess(kind: pa.DataType, sample: pa.ChunkedArray) -> Guess:
-    values = plain(sample)
-    there = text_of(values).drop_null() if _is_text(values.type) else values.drop_null()
-    if not len(there):
+def _guess(kind: pa.DataType, values: pa.Array) -> Guess:
+    present = _present(values)
+    if not len(present):
         return Guess(None, "has no values in the first rows")
-    if _is_number(values.type) or _is_time(values.type):
-        return Guess("numeric", f"contains {kind}")
-    if _is_vector(values.type):
-        return Guess("vector", f"contains {kind}")
-    if not _is_text(values.type):
-        return Guess(None, f"contains {kind}, which cannot be a feature")
-    distinct = len(there.unique())
-    why = f"{distinct} different values in the first {len(there)} rows"
-    return Guess("categorical" if distinct <= min(50, len(there) / 2) else "text", why)
+    example = show_value(present[0])
+    if is_text(values.type):
+        return _guess_text(present, example)
+    contains = f"contains {kind}"
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        return Guess("date", contains, example)
+    if is_number(values.type) or pa.types.is_temporal(values.type):
+        return Guess("numeric", contains, example, _row_number(values))
+    if is_list(values.type):
+        return _guess_list(present, contains, example)
+    return Guess(None, f"{contains}, which cannot be a feature", example)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in (*tests, pa.types.is_boolean, pa.types.is_null))
+def _present(values: pa.Array) -> pa.Array:
+    """The values that are not missing."""
+    if not is_text(values.type):
+        return values.drop_null()
+    text = text_of(values).drop_null()
+    trimmed = pc.utf8_lower(pc.utf8_trim_whitespace(text))
+    return text.filter(pc.invert(pc.is_in(trimmed, value_set=pa.array(MISSING, text.type))))
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration)
-    return any(test(kind) for test in tests)
+def _guess_text(text: pa.Array, example: str) -> Guess:
+    rows, distinct = len(text), len(text.unique())
+    decimal = find_decimal(text)
+    numbers = rows - int(as_numbers(text, decimal)[1].sum())
+    if numbers >= MOSTLY * rows:
+        comma = " with a decimal comma" if decimal == "," else ""
+        return Guess("numeric", f"numbers{comma}, written as text", example)
+    if formats := suitable_formats(text, MOSTLY):
+        why = f"dates, written as {_readable(formats[0])}"
+        return Guess("date", why, example, _either(formats))
+    why = f"{distinct} different values in the first {rows} rows"
+    if _are_tags(text):
+        return Guess("tags", f"separated by {find_separator(text)!r}", example)
+    mixed = f"{numbers} of {rows} values are numbers, the others are text" * (numbers > rows / 2)
+    if distinct <= min(50, rows / 2):
+        return Guess("categorical", why, example, mixed)
+    if distinct == rows >= 10 and not pc.any(pc.match_substring_regex(text, r"\s")).as_py():
+        return Guess(None, "one word, different in every row, like an id", example)
+    return Guess("text", why, example, mixed)
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _guess_list(lists: pa.Array, contains: str, example: str) -> Guess:
+    kind = lists.type.value_type
+    if is_number(kind):
+        lengths = np.unique(lengths_of(lists))
+        if not pa.types.is_integer(kind) or len(lengths[lengths > 0]) <= 1:
+            return Guess("vector", contains, example)
+    if is_text(kind) or pa.types.is_integer(kind):
+        return Guess("tags", contains, example)
+    return Guess(None, f"{contains}, which cannot be a feature", example)
 
 
-def _is_vector(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(test(kind) for test in tests) and _is_number(kind.value_type)
+def _are_tags(text: pa.Array) -> bool:
+    """Whether most texts are several words of a small vocabulary, such as drama|war."""
+    separator = find_separator(text)
+    if separator not in ("|", ";"):
+        return False
+    tags = [tag for row in as_tags(text, separator) for tag in row]
+    return len(tags) >= 1.5 * len(text) and len(set(tags)) <= len(tags) / 2
 
 
-def _spelled(value: pa.Scalar) -> str | None:
-    """Convert a value to text if Arrow cannot."""
-    found = value.as_py()
-    if isinstance(found, bytes):
-        return found.decode(errors="backslashreplace")
-    return None if found is None else str(found)
+def _row_number(values: pa.Array) -> str:
+    """A warning if whole numbers count the rows."""
+    if not pa.types.is_integer(values.type) or values.null_count or len(values) < 3:
+        return ""
+    steps = np.diff(values.to_numpy())
+    return "counts the rows, like an id; leave it out" if (steps == 1).all() else ""
+
+
+def _either(formats: list[str]) -> str:
+    """A warning if dates may be read in two ways."""
+    both = [form for form in formats if form.startswith(("%m/%d", "%d/%m"))]
+    if len(both) < 2:
+        return ""
+    return "the dates may start with the month or the day; write them as 2004-05-31 to be sure"
+
+
+def _readable(format: str) -> str:
+    """The format of a date for people.
+
+    Examples
+    --------
+    >>> _readable("%d.%m.%Y %H:%M")
+    'day.month.year hour:minute'
+    """
+    names = {"%Y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
+    names |= {"%b": "month", "%B": "month", "ISO": "year-month-day"}
+    for code, name in names.items():
+        format = format.replace(code, name)
+    return format

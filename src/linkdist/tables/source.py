@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from linkdist.tables.embedding import TextEncoder
+from linkdist.tables.io import TableLike
 
 
 @dataclass(frozen=True)
@@ -13,8 +15,8 @@ class Tables:
 
     Attributes
     ----------
-    nodes, edges : Path
-        Parquet or CSV files.
+    nodes, edges : path or table
+        Tables that `linkdist.tables.io.open_table` opens.
     id, label : str
         Columns of the node table.
     features : sequence of str, optional
@@ -24,11 +26,17 @@ class Tables:
     source, target : str, optional
         Columns of the link table; by default its first two.
     strict : bool
-        Whether links to unknown nodes, duplicate links and self-loops are errors.
+        Whether warnings, links to unknown nodes, duplicate links and self-loops are errors.
+    unknown : sequence of str
+        Values of the label column that mean an unknown label.
+    labels : path or table, optional
+        A table of ids and labels, under the same names, that adds labels to the node table.
+    text_encoder : TextEncoder, optional
+        Computes the features of text columns, instead of tf-idf.
     """
 
-    nodes: Path
-    edges: Path
+    nodes: TableLike
+    edges: TableLike
     id: str
     label: str
     features: Sequence[str] | None = None
@@ -36,3 +44,6 @@ class Tables:
     source: str | None = None
     target: str | None = None
     strict: bool = False
+    unknown: Sequence[str] = ()
+    labels: TableLike = None
+    text_encoder: TextEncoder | None = None

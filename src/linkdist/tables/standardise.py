@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from linkdist.data.graph import FloatArray
-from linkdist.tables.schema import Doubles
+from linkdist.tables.parsing import Doubles
 
 LIMIT = 1e6
 """Standardised numbers are clipped to this absolute value."""

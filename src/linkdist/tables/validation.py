@@ -5,9 +5,10 @@ Rows are counted from 1, without the header.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,8 +23,48 @@ SHOWN = 5
 Rows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
+@dataclass
+class Tally:
+    """The values of a column that were not used as they are.
+
+    Attributes
+    ----------
+    rows : int
+        Number of values in the column.
+    missing, unseen, unsuitable : int
+        Number of missing values, of values that training did not see, and of values that do not
+        suit the kind of the column and count as missing.
+    examples : list of str
+        Examples of unseen and unsuitable values.
+    """
+
+    rows: int = 0
+    missing: int = 0
+    unseen: int = 0
+    unsuitable: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(
+        self,
+        rows: int,
+        missing: int,
+        unseen: int = 0,
+        unsuitable: int = 0,
+        examples: Any = (),  # noqa: ANN401
+    ) -> None:
+        """Add the counts of a batch."""
+        self.rows += rows
+        self.missing += missing
+        self.unseen += unseen
+        self.unsuitable += unsuitable
+        self.examples += [show_value(value) for value in examples[: SHOWN - len(self.examples)]]
+
+
 class Problems:
     """Collects the problems of a table for one error message.
+
+    Values that are no problem but not used as they are, such as missing ones, are counted in
+    `tallies`.
 
     Examples
     --------
@@ -39,6 +80,7 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
     def __init__(self) -> None:
         self._found: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = {}
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
 
     def __bool__(self) -> bool:
         """Whether there are any problems."""
@@ -83,6 +125,33 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
         more = self._found[rule] > len(examples)
         parts = [*examples, *([f"{self._found[rule]} in total"] if more else [])]
         return f"{rule} {', '.join(parts)}".rstrip() + "."
+
+    def notices(self) -> list[str]:
+        """A sentence for each column with values that were not used as they are.
+
+        Examples
+        --------
+        >>> problems = Problems()
+        >>> problems.tallies["venue"].add(rows=748, missing=3, unseen=1, examples=["blog"])
+        >>> print(*problems.notices())
+        column 'venue': of 748 values, 3 are missing and 1 is unknown to the model ('blog').
+        """
+        sentences = []
+        for name, tally in self.tallies.items():
+            parts = [
+                f"{count} {'is' if count == 1 else 'are'} {what}"
+                for count, what in (
+                    (tally.missing, "missing"),
+                    (tally.unsuitable, "unsuitable (read as missing)"),
+                    (tally.unseen, "unknown to the model"),
+                )
+                if count
+            ]
+            shown = f" ({', '.join(tally.examples)})" if tally.examples else ""
+            if parts:
+                found = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+                sentences.append(f"column {name!r}: of {tally.rows} values, {found}{shown}.")
+        return sentences
 
 
 @contextmanager

@@ -41,6 +41,10 @@ State: TypeAlias = "tuple[int, dict[str, Tensor]]"
 class Keeper(Protocol):
     """Stores the state of a training."""
 
+    @property
+    def training(self) -> str:
+        """A digest of data and options."""
+
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Store the state after some epochs."""
 

@@ -1,0 +1,96 @@
+"""`linkdist check`, `evaluate` and `suggest`: what is in a table, and what a model makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from linkdist.cli.console import Bars, note
+from linkdist.cli.options import (
+    Device,
+    JsonFile,
+    LinkTable,
+    ModelDir,
+    NodeTable,
+    check_json,
+    grouped,
+    read_tables,
+    write_json,
+)
+
+
+@grouped(required=("nodes", "id", "label", "edges"))
+def check(nodes: NodeTable, links: LinkTable) -> None:
+    """Print what 'linkdist train' understands of your tables, and what is suspicious.
+
+    linkdist check --nodes nodes.csv --edges links.csv --id paper --label field
+    """
+    from linkdist.pipeline import summarise_tables
+
+    with Bars() as bars:
+        summary = summarise_tables(read_tables(nodes, links), bars)
+    note(str(summary))
+
+
+def evaluate(
+    model: ModelDir,
+    nodes: Annotated[
+        Path,
+        Argument(metavar="TABLE", help="The node table, with the columns and labels of the model."),
+    ],
+    edges: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE",
+            help="The link table, with links among these nodes. Predictions then use the links.",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        Option(help="The column with the labels. By default, it is that of the training."),
+    ] = None,
+    device: Device = "auto",
+    json_file: JsonFile = None,
+) -> None:
+    """Evaluate a model on labelled rows that it was not trained on.
+
+    Intervals cover 90 %. Without --edges, the table may be larger than memory.
+    """
+    from linkdist.trained_model import load_model
+
+    check_json(json_file)
+    with Bars() as bars:
+        scores = load_model(model).evaluate(nodes, edges, label=label, device=device, callback=bars)
+    note(str(scores))
+    write_json(json_file, scores.as_json())
+
+
+def suggest(
+    model: ModelDir,
+    nodes: Annotated[
+        Path, Option(metavar="TABLE", help="The node table of the training, with its labels.")
+    ],
+    edges: Annotated[Path, Option(metavar="TABLE", help="The link table of the training.")],
+    out: Annotated[
+        Path, Option(metavar="FILE", help="The .csv or .parquet file to write and to fill in.")
+    ],
+    count: Annotated[int, Option("--count", "-n", help="Number of rows to suggest.", min=1)] = 20,
+    seed: Annotated[int, Option(help="Random seed of the choice.")] = 0,
+) -> None:
+    """Suggest which rows to label next, and write a table to fill in.
+
+    The rows are those that the model is least certain of, spread over the graph. Fill in the empty
+    column and pass the table to 'linkdist train' as --labels.
+    """
+    from linkdist.tables.predictions import write_table
+    from linkdist.trained_model import load_model
+
+    with Bars() as bars:
+        table = load_model(model).suggest(nodes, edges, count, seed=seed, callback=bars)
+    write_table(table, out)
+    label = table.column_names[1]
+    note(
+        f"{table.num_rows} rows to label: {out}. Fill in {label!r}; then train with --labels {out}"
+    )

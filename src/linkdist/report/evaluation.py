@@ -1,0 +1,213 @@
+"""Evaluate predictions on labelled nodes, batch by batch, with 90 % intervals.
+
+Everything is computed from sums (the confusion matrix, the log-loss and its squares, and each
+confidence bin), so a table may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.training.panel.estimates import Z, interval
+
+BINS = 10
+"""Number of equally wide confidence bins for the calibration error."""
+
+RESAMPLED = 1000
+"""Number of bootstrap samples for the interval of macro F1."""
+
+Interval: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ClassEvaluation:
+    """Scores of one class; a score with a denominator of 0 is 0."""
+
+    name: str
+    rows: int
+    precision: float
+    recall: float
+    recall_interval: Interval
+    f1: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on labelled rows. Intervals cover 90 %.
+
+    Attributes
+    ----------
+    rows, unlabelled : int
+        Number of rows with a label, and number of rows that were left out for want of one.
+    accuracy, macro_f1, log_loss : float
+        Macro F1 is the mean over the classes that have rows.
+    calibration_error : float
+        Mean difference between confidence and accuracy in ten bins.
+    classes : tuple of ClassEvaluation
+        Scores of each class.
+    confusion : (C, C) nested tuple of int
+        Rows are true classes, columns are predicted ones.
+    """
+
+    rows: int
+    unlabelled: int
+    accuracy: float
+    accuracy_interval: Interval
+    macro_f1: float
+    macro_f1_interval: Interval
+    log_loss: float
+    log_loss_interval: Interval
+    calibration_error: float
+    classes: tuple[ClassEvaluation, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The scores as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The scores as a table."""
+        lines = [f"{self.rows} labelled rows ({self.unlabelled} rows without a label are left out)"]
+        for name, value, (low, high) in (
+            ("accuracy", self.accuracy, self.accuracy_interval),
+            ("macro F1", self.macro_f1, self.macro_f1_interval),
+            ("log-loss", self.log_loss, self.log_loss_interval),
+        ):
+            lines.append(f"{name:18s}{value:.3f}  (90 % interval {low:.3f} to {high:.3f})")
+        lines.append(f"{'calibration error':18s}{self.calibration_error:.3f}")
+        width = max(5, *(len(one.name) for one in self.classes))
+        lines.append(f"{'class':{width}s}   rows  precision  recall  (90 % interval)     F1")
+        for one in self.classes:
+            low, high = one.recall_interval
+            lines.append(
+                f"{one.name:{width}s} {one.rows:6d}  {one.precision:9.3f}  {one.recall:6.3f}  "
+                f"({low:.3f} to {high:.3f})  {one.f1:.3f}"
+            )
+        return "\n".join(lines)
+
+
+class Evaluator:
+    """Collects predictions of labelled nodes.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Names of the C classes.
+
+    Examples
+    --------
+    >>> evaluator = Evaluator(["art", "math"])
+    >>> evaluator.add(np.array([0, 1, 1, -1]), np.array([[0.9, 0.1]] * 2 + [[0.2, 0.8]] * 2))
+    >>> found = evaluator.result()
+    >>> found.rows, found.unlabelled, round(found.accuracy, 3), round(found.log_loss, 3)
+    (3, 1, 0.667, 0.877)
+    """
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self._names = tuple(classes)
+        self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+        self._loss = np.zeros(2)
+        self._bins = np.zeros((3, BINS))
+        self._unlabelled = 0
+
+    def add(self, labels: IntArray, probabilities: npt.ArrayLike) -> None:
+        """Add nodes.
+
+        Parameters
+        ----------
+        labels : (n,) array of int
+            Classes, or `UNKNOWN`, which is left out.
+        probabilities : (n, C) array
+            Class probabilities.
+        """
+        known = labels != UNKNOWN
+        y, p = labels[known], np.asarray(probabilities, dtype=np.float64)[known]
+        predicted, confidence = p.argmax(axis=1), p.max(axis=1)
+        np.add.at(self._confusion, (y, predicted), 1)
+        losses = -np.log(np.maximum(p[np.arange(len(y)), y], np.finfo(np.float32).tiny))
+        self._loss += [losses.sum(), (losses**2).sum()]
+        place = np.minimum((confidence * BINS).astype(int), BINS - 1)
+        for sums, values in zip(self._bins, (y == predicted, confidence, y == y), strict=True):
+            sums += np.bincount(place, values, minlength=BINS)
+        self._unlabelled += int((~known).sum())
+
+    @property
+    def rows(self) -> int:
+        """Number of labelled nodes so far."""
+        return int(self._confusion.sum())
+
+    def result(self) -> Evaluation:
+        """The scores of all nodes so far, of which one or more must have a label."""
+        n, confusion = self.rows, self._confusion
+        accuracy = float(np.trace(confusion) / n)
+        loss = self._loss[0] / n
+        error = np.sqrt(max(0.0, self._loss[1] / n - loss**2) / n)
+        f1 = macro_f1(confusion[None])[0]
+        hits, confidence, _ = self._bins
+        return Evaluation(
+            n,
+            self._unlabelled,
+            accuracy,
+            interval(accuracy, n),
+            float(f1),
+            _bootstrap(confusion),
+            float(loss),
+            (float(max(0.0, loss - Z * error)), float(loss + Z * error)),
+            float(np.abs(hits - confidence).sum() / n),
+            tuple(_class_scores(self._names, confusion)),
+            tuple(map(tuple, confusion.tolist())),
+        )
+
+
+def macro_f1(confusion: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Mean F1 over the classes that have rows, of several confusion matrices (k, C, C).
+
+    Examples
+    --------
+    >>> macro_f1(np.array([[[1, 0], [1, 1]]])).round(3).tolist()
+    [0.667]
+    """
+    hits = np.diagonal(confusion, axis1=1, axis2=2)
+    rows, columns = confusion.sum(axis=2), confusion.sum(axis=1)
+    f1 = 2 * hits / np.maximum(rows + columns, 1)
+    there = rows > 0
+    means: npt.NDArray[np.float64] = (f1 * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return means
+
+
+def _bootstrap(confusion: npt.NDArray[np.int64]) -> Interval:
+    """The interval of macro F1; drawing rows again is drawing cells of the confusion matrix."""
+    n = int(confusion.sum())
+    cells = np.flatnonzero(confusion)
+    shares = confusion.ravel()[cells] / n
+    samples = np.zeros((RESAMPLED, confusion.size), dtype=np.int64)
+    samples[:, cells] = np.random.default_rng(0).multinomial(n, shares, size=RESAMPLED)
+    scores = macro_f1(samples.reshape(RESAMPLED, *confusion.shape))
+    low, high = np.quantile(scores, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def _class_scores(
+    names: Sequence[str], confusion: npt.NDArray[np.int64]
+) -> Sequence[ClassEvaluation]:
+    hits, rows, predicted = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+    scores = []
+    for name, hit, row, column in zip(names, hits, rows, predicted, strict=True):
+        recall = float(hit / max(row, 1))
+        scores.append(
+            ClassEvaluation(
+                name,
+                int(row),
+                float(hit / max(column, 1)),
+                recall,
+                interval(recall, row) if row else (0.0, 1.0),
+                float(2 * hit / max(row + column, 1)),
+            )
+        )
+    return scores

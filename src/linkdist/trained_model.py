@@ -1,0 +1,334 @@
+"""Train on tables and use the result: the Python interface that the command line calls, too.
+
+model = linkdist.train(nodes, links, id="paper", label="field")
+model.predict(new_nodes)                          # from features
+model.predict(new_nodes, links=new_links)         # with links
+model.save("papers-model")                        # linkdist.load_model("papers-model")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from linkdist import pipeline
+from linkdist.artifacts import model_dir
+from linkdist.artifacts.manifest import REPORT
+from linkdist.artifacts.model_dir import Saved, check_target, save_model
+from linkdist.artifacts.onnx import with_onnx
+from linkdist.data.graph import UNKNOWN
+from linkdist.errors import ModelError, OptionError, TableError
+from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
+from linkdist.prediction import predictions, table_columns
+from linkdist.progress import Callback
+from linkdist.report.card import model_html
+from linkdist.report.evaluation import Evaluation, Evaluator
+from linkdist.report.metrics import evaluate_validation
+from linkdist.tables.embedding import TextEncoder
+from linkdist.tables.io import TableLike
+from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.source import Tables
+from linkdist.training.suggestion import suggest_nodes
+
+
+def train(
+    nodes: TableLike,
+    links: TableLike,
+    *,
+    id: str,
+    label: str,
+    features: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    unknown: Sequence[str] = (),
+    labels: TableLike = None,
+    text_encoder: TextEncoder | None = None,
+    strict: bool = False,
+    out: Path | str | None = None,
+    resume: bool = False,
+    force: bool = False,
+    tsne: bool | None = None,
+    callback: Callback | None = None,
+    **options: Any,  # noqa: ANN401
+) -> TrainedModel:
+    """Train a model on a table of nodes and a table of links.
+
+    Parameters
+    ----------
+    nodes, links : path or table
+        Files (.parquet, .csv, .tsv, .jsonl, .csv.gz), folders of Parquet files, pandas or Polars
+        frames, or any object with `__arrow_c_stream__`.
+    id, label : str
+        Columns of the node table. A label is unknown if it is missing.
+    features : sequence of str, optional
+        The columns that are features; by default all columns that can be.
+    kinds : mapping of str to str, optional
+        Columns whose kind is given instead of inferred.
+    source, target : str, optional
+        Columns of the link table; by default its first two.
+    unknown : sequence of str
+        Values of the label column that mean an unknown label.
+    labels : path or table, optional
+        A table of ids and labels that adds labels, such as one that `TrainedModel.suggest` made.
+    text_encoder : object with `encode(list of str) -> (n, k) array`, optional
+        Computes the features of text columns, instead of tf-idf. It is not saved with the model.
+    strict : bool
+        Whether warnings, links to unknown nodes, duplicate links and self-loops are errors.
+    out : Path, optional
+        A model directory, which is written during training; see also `TrainedModel.save`.
+    resume, force, tsne, callback
+        See `linkdist.pipeline.train`; the first three need `out`.
+    **options
+        The fields of `linkdist.pipeline.Options` and
+        `linkdist.training.hyperparameters.Hyperparameters`, such as method, seed and epochs.
+
+    Examples
+    --------
+    >>> nodes = {"id": range(6), "x": [0.0, 0.1, 0.2, 1.0, 1.1, 1.2], "y": ["a"] * 2 + ["b"] * 4}
+    >>> links = {"from": [0, 1, 3, 4], "to": [1, 2, 4, 5]}
+    >>> model = train(nodes, links, id="id", label="y", held_out=0)
+    >>> model.predict({"x": [0.15, 1.05]}).tolist()
+    ['a', 'b']
+    """
+    tables = Tables(
+        nodes, links, id, label, features, kinds or {}, source, target, strict, unknown, labels,
+        text_encoder,
+    )  # fmt: skip
+    settings = Options.of(**options)
+    if out is not None:
+        saved = pipeline.train(
+            tables, Path(out), settings, resume=resume, force=force, callback=callback, tsne=tsne
+        )
+        return TrainedModel.of(saved, directory=Path(out))
+    if resume:
+        raise OptionError("resume needs out, the model directory of the interrupted training.")
+    callback = callback or Callback()
+    settings.check()
+    trained = pipeline.read_tables(tables, callback).train(settings, None, callback)
+    saved = describe(trained, settings)
+    scores = scores_of(evaluate_validation(trained.graph, trained.splits, trained.fit))
+    saved.about.update(scores)
+    return TrainedModel.of(saved, trained=trained)
+
+
+def load_model(directory: Path | str, text_encoder: TextEncoder | None = None) -> TrainedModel:
+    """Load a model directory.
+
+    Parameters
+    ----------
+    directory : Path or str
+        The directory that `linkdist train` or `TrainedModel.save` wrote.
+    text_encoder : object with `encode`, optional
+        The text encoder of the training, if there was one.
+
+    Raises
+    ------
+    ModelError
+        If the directory is missing, was written by a newer version, or is damaged.
+
+    Examples
+    --------
+    >>> load_model("/nowhere")
+    Traceback (most recent call last):
+    linkdist.errors.ModelError: there is no directory /nowhere. Name one that a model was saved to.
+    """
+    saved = model_dir.load_model(directory)
+    if saved.encoders is not None:
+        saved.encoders.with_text_encoder(text_encoder)
+    return TrainedModel.of(saved, directory=Path(directory))
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedModel(Saved):
+    """A trained model with the columns of its tables.
+
+    Attributes
+    ----------
+    directory : Path or None
+        The directory that the model was loaded from or saved to during training.
+    trained : Trained or None
+        The training, from which a report can be made.
+    """
+
+    directory: Path | None = None
+    trained: Trained | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, saved: Saved, directory: Path | None = None, trained: Trained | None = None
+    ) -> Self:
+        """A model from the content of a model directory."""
+        content = {one.name: getattr(saved, one.name) for one in fields(Saved)}
+        return cls(**content, directory=directory, trained=trained)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self.model.classes
+
+    def predict(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[Any]:
+        """The most probable class of each row, from features or, if links are given, with them.
+
+        Parameters
+        ----------
+        nodes : path or table
+            A table with the feature columns of the model; with links also the ids.
+        links : path or table, optional
+            Links between these nodes.
+        """
+        best = self.predict_proba(nodes, links).argmax(axis=1)
+        predicted: npt.NDArray[Any] = np.array(self.classes)[best]
+        return predicted
+
+    def predict_proba(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[np.float32]:
+        """Class probabilities (n, C), in the order of `classes`; parameters as in `predict`."""
+        id = None if links is None else table_columns(self)[0]
+        parts = predictions(self, nodes, links, id=id)
+        return np.concatenate([part.probabilities for part in parts])
+
+    def evaluate(
+        self,
+        nodes: TableLike,
+        links: TableLike = None,
+        *,
+        label: str | None = None,
+        device: str = "auto",
+        callback: Callback | None = None,
+    ) -> Evaluation:
+        """Scores on the rows of a table that have a label; without links it may be of any size.
+
+        Parameters
+        ----------
+        nodes, links
+            As in `predict`, with a column of labels.
+        label : str, optional
+            The column of labels; by default that of the training.
+        device, callback
+            As in `linkdist.prediction.predict`.
+
+        Raises
+        ------
+        TableError
+            If no row has a label, or labels are classes that the model does not know.
+        """
+        column, _ = table_columns(self)
+        label = label or self.about["label"]
+        evaluator, new = Evaluator(self.classes), dict[str, int]()
+        id = None if links is None else column
+        for part in predictions(
+            self, nodes, links, id=id, label=label, device=device, callback=callback
+        ):
+            text = without_unknown(part.labels, self.about.get("unknown", ()))
+            labels, others = encode_labels(text, self.classes)
+            for name, count in others.items():
+                new[name] = new.get(name, 0) + count
+            evaluator.add(labels, part.probabilities)
+        if new:
+            names = ", ".join(f"{name!r} ({n} rows)" for name, n in list(new.items())[:5])
+            raise TableError(
+                f"column {label!r} contains classes that the model does not know: {names}. Leave "
+                "these labels empty, or train a new model."
+            )
+        if not evaluator.rows:
+            raise TableError(f"column {label!r} contains no labels, so there is nothing to score.")
+        return evaluator.result()
+
+    def suggest(
+        self,
+        nodes: TableLike,
+        links: TableLike,
+        count: int = 20,
+        *,
+        seed: int = 0,
+        callback: Callback | None = None,
+    ) -> pa.Table:
+        """Rows without a label whose labels would help most, as a table to fill in.
+
+        Parameters
+        ----------
+        nodes, links : path or table
+            The tables of the training, with its labels.
+        count : int
+            How many rows to suggest.
+        seed : int
+            Random seed of the choice.
+        callback : Callback, optional
+            Receives progress and messages.
+
+        Returns
+        -------
+        Table
+            The ids, an empty column for the labels, and what the model predicts with links. Once it
+            is filled in, it is the `labels` of `linkdist.train`.
+        """
+        column, _ = table_columns(self)
+        tables = Tables(nodes, links, column, self.about["label"])
+        tables = replace(tables, unknown=self.about.get("unknown", ()))
+        read, graph, _ = read_graph(tables, callback or Callback(), self)
+        p = self.model.predict_proba(graph.features, graph.links)
+        without = graph.labels == UNKNOWN
+        if count < 1 or not without.any():
+            raise OptionError(
+                f"count must be 1 or more, and some rows must have no label; found {count} and "
+                f"{int(without.sum())} rows."
+            )
+        rows = suggest_nodes(p, graph.features, graph.links, without, count, seed)
+        predicted = [self.classes[i] for i in p[rows].argmax(axis=1)]
+        return pa.table(
+            {
+                column: read.ids.take(pa.array(rows)),
+                self.about["label"]: pa.nulls(len(rows), pa.string()),
+                "predicted": predicted,
+                "confidence": p[rows].max(axis=1),
+            }
+        )
+
+    def report(self, path: Path | str | None = None) -> str:
+        """The report of the training as HTML; it is also written to `path`, if that is given."""
+        page = self._with_report().report_html
+        if page is None and self.directory is not None and (self.directory / REPORT).exists():
+            page = (self.directory / REPORT).read_text()
+        if page is None:
+            raise ModelError("this model has no report; only a training on tables writes one.")
+        if path is not None:
+            Path(path).write_text(page)
+        return page
+
+    def save(self, directory: Path | str, *, force: bool = False) -> None:
+        """Write a model directory, which `linkdist serve` and `linkdist predict` take.
+
+        Parameters
+        ----------
+        directory : Path or str
+            The directory.
+        force : bool
+            Whether to replace a model that is there.
+        """
+        target = Path(directory)
+        check_target(target)
+        if target.exists() and any(target.iterdir()) and not force:
+            raise OptionError(f"{target} contains a model; force=True replaces it.")
+        save_model(target, with_onnx(self._with_report()))
+
+    def _with_report(self) -> Saved:
+        """The content of a model directory, with a report if the training is known."""
+        if self.report_html is not None or self.trained is None:
+            return self
+        return with_report(self, self.trained, "model", Callback())
+
+    def __repr__(self) -> str:
+        """The classes and the columns in one line."""
+        names = [] if self.encoders is None else list(self.encoders.names)
+        return f"TrainedModel(classes={list(self.classes)}, columns={names})"
+
+    def _repr_html_(self) -> str:
+        encoders = () if self.encoders is None else self.encoders.columns
+        columns = {encoder.name: encoder.kind for encoder in encoders}
+        return model_html(self.classes, columns, self.about)
