@@ -271,13 +271,8 @@ async def counters(request: Request) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def openapi(schema: RequestSchema | None = None) -> dict[str, Any]:
-    """Return the OpenAPI document of the service.
-
-    Parameters
-    ----------
-    schema : RequestSchema, optional
-        The request schema of a model; by default that of a model of three columns.
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the service of a model of three columns.
 
     Examples
     --------
@@ -287,14 +282,11 @@ def openapi(schema: RequestSchema | None = None) -> dict[str, Any]:
     >>> list(document["components"]["schemas"]["Row"]["properties"])
     ['title', 'venue', 'year', 'field', 'paper']
     """
-    return _openapi(_make_app(), schema or _example_schema())
-
-
-def _example_schema() -> RequestSchema:
     encoders = make_feature_encoder({"title": "text", "venue": "categorical", "year": "numeric"})
     shape, one = Shape(1, encoders.d, 256, 2), np.ones(1, np.float32)
     about = {"id": "paper", "label": "field"}
-    return RequestSchema(Header(shape, ("art", "math"), one, one, encoders, about, {}, ""))
+    header = Header(shape, ("art", "math"), one, one, encoders, about, {}, "")
+    return _openapi(_make_app(), RequestSchema(header))
 
 
 def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:

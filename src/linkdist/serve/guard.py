@@ -58,8 +58,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         started, status = time.perf_counter(), 0
 
         async def send_guarded(message: Message) -> None:
