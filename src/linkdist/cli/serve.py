@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import sys
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Option, echo
 
 from linkdist.cli.options import ModelDir
 from linkdist.errors import OptionError
@@ -22,8 +22,7 @@ DRAIN = 30
 def serve(
     model: ModelDir,
     host: Annotated[
-        str,
-        Option(help="The address to listen on. 0.0.0.0 accepts requests from other machines."),
+        str, Option(help="The address to listen on. 0.0.0.0 accepts requests from other machines.")
     ] = "127.0.0.1",
     port: Annotated[
         int, Option(help="The port to listen on. 0 selects a free port.", min=0, max=65535)
@@ -43,39 +42,34 @@ def serve(
     """
     _check_extra()
     from linkdist.artifacts.manifest import ONNX, read_header
-    from linkdist.serve.middleware import read_token
     from linkdist.serve.settings import Settings
 
     read_header(model, [ONNX])
     settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
-    read_token(settings.token_file)
+    settings.read_token()
     settings.publish()
     with _listen(host, port) as listening:
         if not (settings.token_file or _is_loopback(host)):
-            _print("no token is set, and other machines can reach this service: see --token-file.")
+            reachable = "no token is set, and other machines can reach this service"
+            echo(f"{reachable}: see --token-file.", err=True)
         shown = f"[{host}]" if ":" in host else host
-        _print(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}")
+        echo(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}", err=True)
         _run(listening, workers)
 
 
 def _check_extra() -> None:
     try:
-        import fastapi
-        import onnxruntime
-        import prometheus_client
-        import pydantic
-        import uvicorn
+        for name in ("fastapi", "onnxruntime", "prometheus_client", "pydantic", "uvicorn"):
+            import_module(name)
     except ImportError as error:
         raise OptionError(
             f"serving needs {error.name}, which is not installed: pip install 'linkdist[serve]'."
         ) from error
-    del fastapi, onnxruntime, prometheus_client, pydantic, uvicorn
 
 
 def _listen(host: str, port: int) -> socket.socket:
     """Open a socket; connections queue in it until the model is loaded."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Workers inherit this setting with the socket. They could not set it, because they do not know
     # that the socket is a TCP socket, and small answers would be delayed.
@@ -93,7 +87,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _run(listening: socket.socket, workers: int) -> None:
     import uvicorn
 
-    app = "linkdist.serve.app:make"
+    app = "linkdist.serve.app:make_app"
     options: dict[str, Any] = {
         "factory": True,
         "log_level": "warning",
@@ -114,7 +108,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,17 +20,18 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from scipy import sparse
+from scipy.special import softmax
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
 from linkdist.data.edges import both_directions
-from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.errors import ModelError
-from linkdist.serve.schema import Links, RequestSchema
+from linkdist.serve.schema import RequestSchema
 
 CHUNK = 4096
 """Rows that are made dense and computed at once."""
 
-OUTPUTS = ("own_log_probabilities", "neighbour_log_probabilities")
+OUTPUTS = ["own_log_probabilities", "neighbour_log_probabilities"]
 
 
 class Engine:
@@ -68,10 +70,13 @@ class Engine:
         self.header: Header = replace(header, files={})  # ONNX Runtime has its own copy
         self.schema = RequestSchema(self.header)
         self.loaded = datetime.now(UTC)
-        self.extras = _extras(self.directory)
+        extras = (self.directory / CURVE, self.directory / REPORT)
+        # A symbolic link could lead out of the directory.
+        present = [path for path in extras if path.is_file() and not path.is_symlink()]
+        self.extras = {path.name: path.read_bytes() for path in present}
         self._check()
 
-    def probabilities(self, features: FeatureMatrix, links: Links | None = None) -> FloatArray:
+    def probabilities(self, features: FeatureMatrix, links: IntArray | None = None) -> FloatArray:
         """Predict class probabilities from features, or with links.
 
         Parameters
@@ -87,21 +92,26 @@ class Engine:
             Rows sum to 1.
         """
         if links is None or not len(links):
-            return np.concatenate([self._run(["probabilities"], x)[0] for x in _chunks(features)])
-        parts = [self._run(OUTPUTS, x) for x in _chunks(features)]
-        own, neighbour = (np.concatenate(part) for part in zip(*parts, strict=True))  # (n, R, C)
+            return self._run(["probabilities"], features)[0]
+        own, neighbour = self._run(OUTPUTS, features)  # (n, R, C)
         n, R, C = own.shape
         mean = _mean_of_neighbours(links, n)
         from_links = (mean @ neighbour.reshape(n, -1)).reshape(n, R, C)
         has_links = (np.diff(mean.indptr) > 0)[:, None, None]
         both = self.header.own[:, None] * own + self.header.alpha[:, None] * from_links
         scores = np.where(has_links, both, own)
-        p: FloatArray = _softmax(scores).mean(axis=1, dtype=np.float32)
+        p: FloatArray = softmax(scores, axis=-1).mean(axis=1, dtype=np.float32)
         return p
 
-    def _run(self, outputs: Any, x: FloatArray) -> list[FloatArray]:  # noqa: ANN401
-        found: list[FloatArray] = self._session.run(list(outputs), {"features": x})
-        return found
+    def _run(self, outputs: Sequence[str], features: FeatureMatrix) -> list[FloatArray]:
+        """Compute outputs in chunks, so that few rows are dense at once."""
+        parts = []
+        for start in range(0, max(1, features.shape[0]), CHUNK):
+            part: Any = features[start : start + CHUNK]
+            dense = part.toarray() if sparse.issparse(part) else part
+            x = np.ascontiguousarray(dense, dtype=np.float32)
+            parts.append(self._session.run(outputs, {"features": x}))
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def _check(self) -> None:
         """Predict two rows, before this model replaces another."""
@@ -115,13 +125,6 @@ class Engine:
                 f"{self.directory / ONNX} does not return probabilities of {shape.classes} "
                 "classes. Train the model again."
             )
-
-
-def _extras(directory: Path) -> dict[str, bytes]:
-    paths = [directory / CURVE, directory / REPORT]
-    # A symbolic link could lead out of the directory.
-    present = [path for path in paths if path.is_file() and not path.is_symlink()]
-    return {path.name: path.read_bytes() for path in present}
 
 
 def _session(content: bytes) -> Any:  # noqa: ANN401
@@ -153,28 +156,9 @@ def _export(directory: Path) -> bytes:
         return file.read_bytes()
 
 
-def _chunks(features: FeatureMatrix) -> list[FloatArray]:
-    starts = range(0, max(1, features.shape[0]), CHUNK)
-    return [_dense(features[start : start + CHUNK]) for start in starts]
-
-
-def _dense(part: Any) -> FloatArray:  # noqa: ANN401
-    dense = part.toarray() if sparse.issparse(part) else part
-    return np.ascontiguousarray(dense, dtype=np.float32)
-
-
-def _mean_of_neighbours(links: Links, n: int) -> sparse.csr_matrix:
+def _mean_of_neighbours(links: IntArray, n: int) -> sparse.csr_matrix:
     """The (n, n) matrix that averages over neighbours; the row of a node without links is empty."""
     proper = links[links[:, 0] != links[:, 1]]
     i, j = np.unique(both_directions(proper), axis=0).T
-    ones = np.ones(len(i), dtype=np.float32)
-    adjacency = sparse.csr_matrix((ones, (i, j)), shape=(n, n))
-    degree = np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1)
-    mean: sparse.csr_matrix = sparse.diags_array((1 / degree).astype(np.float32)) @ adjacency
-    return mean
-
-
-def _softmax(scores: FloatArray) -> FloatArray:
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    p: FloatArray = e / e.sum(axis=-1, keepdims=True)
-    return p
+    shares = (1 / np.bincount(i)[i]).astype(np.float32)
+    return sparse.csr_matrix((shares, (i, j)), shape=(n, n))

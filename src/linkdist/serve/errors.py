@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse
 
 RULES = {
     400: "The body is not JSON, or the request is not HTTP.",
@@ -25,7 +26,7 @@ class Problem(BaseModel):
     """Why a request was refused."""
 
     error: str
-    columns: Annotated[dict[str, str], Field(description="The problems of single columns.")]
+    columns: dict[str, str] = Field(description="The problems of single columns.")
 
 
 class RefusedError(Exception):
@@ -53,6 +54,11 @@ class RefusedError(Exception):
     def body(self) -> dict[str, Any]:
         """The `Problem` that is sent."""
         return {"error": self.error, "columns": self.columns}
+
+    def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        """The `Problem` as a response; a busy service says when to try again."""
+        retry = {"Retry-After": "1"} if self.status == 503 else None
+        return JSONResponse(self.body(), self.status, headers=headers or retry)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

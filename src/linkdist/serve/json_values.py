@@ -62,11 +62,10 @@ def _seconds(text: str) -> float | None:
 
 def spell(values: Sequence[Any]) -> list[str | None]:
     """Numbers and truth values as text, as a table spells them."""
-    spelled = [str(value) if type(value) is int else value for value in values]
-    for kind, arrow in ((float, pa.float64()), (bool, pa.bool_())):
-        places = [place for place, value in enumerate(values) if type(value) is kind]
-        if places:
-            texts = text_of(pa.array([values[place] for place in places], arrow)).to_pylist()
-            for place, text in zip(places, texts, strict=True):
-                spelled[place] = text
+    spelled = [str(value).lower() if isinstance(value, int) else value for value in values]
+    places = [place for place, value in enumerate(values) if isinstance(value, float)]
+    if places:
+        texts = text_of(pa.array([values[place] for place in places], pa.float64())).to_pylist()
+        for place, text in zip(places, texts, strict=True):
+            spelled[place] = text
     return spelled

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
@@ -22,6 +18,13 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
 class Metrics:
     """The counters of one service.
 
+    Attributes
+    ----------
+    batch_rows : Histogram
+        Rows of a batch.
+    models : Counter
+        Models that were 'loaded' or 'refused'.
+
     Examples
     --------
     >>> metrics = Metrics()
@@ -32,29 +35,17 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
-        self._requests = Counter(
-            "linkdist_requests",
-            "Requests, by path and status.",
-            ["path", "status"],
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "linkdist_seconds",
-            "Seconds from request to answer.",
-            ["path"],
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self._rows = Counter(
-            "linkdist_rows", "Rows predicted, by mode.", ["mode"], registry=registry
-        )
-        self._batch = Histogram(
-            "linkdist_batch_rows", "Rows computed together.", buckets=ROWS, registry=registry
-        )
-        self._models = Counter(
-            "linkdist_models", "Models that were loaded or refused.", ["outcome"], registry=registry
-        )
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        about = "Requests, by path and status."
+        self._requests = counter("linkdist_requests", about, ["path", "status"])
+        about = "Seconds from request to answer."
+        self._seconds = histogram("linkdist_seconds", about, ["path"], buckets=SECONDS)
+        self._rows = counter("linkdist_rows", "Rows predicted, by mode.", ["mode"])
+        self.batch_rows = histogram("linkdist_batch_rows", "Rows computed together.", buckets=ROWS)
+        about = "Models that were loaded or refused."
+        self.models = counter("linkdist_models", about, ["outcome"])
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -65,14 +56,6 @@ class Metrics:
         """Count rows that were predicted from 'features' or with 'links'."""
         if rows:
             self._rows.labels(mode).inc(rows)
-
-    def batch(self, rows: int) -> None:
-        """Count the rows of a batch."""
-        self._batch.observe(rows)
-
-    def model(self, outcome: str) -> None:
-        """Count a model that was 'loaded' or 'refused'."""
-        self._models.labels(outcome).inc()
 
     def text(self) -> bytes:
         """Return the counters of all workers in the format of Prometheus."""

@@ -17,22 +17,11 @@ from itertools import groupby
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from linkdist.artifacts.manifest import Header
-from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.json_values import read_numbers, spell
@@ -50,10 +39,11 @@ LONGEST_NAME = 60
 """Unknown names that are longer are cut, and no similar column is searched for."""
 
 Number = Annotated[float, Field(strict=True, ge=-FAR, le=FAR)]
+Whole = Annotated[int, Field(strict=True)]
+Truth = Annotated[bool, Field(strict=True)]
 # With a limit on its length, pydantic refuses text that is not valid Unicode.
-Text = Annotated[StrictStr, Field(min_length=0)]
-Position = Annotated[int, Field(ge=0)]
-Links: TypeAlias = npt.NDArray[np.int64]
+Text = Annotated[str, Field(strict=True, min_length=0)]
+Pair = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Values by column name. The key '' holds the rows of a model that has no columns."""
@@ -85,7 +75,7 @@ class PredictionRequest:
     columns: Columns
     rows: int
     count: int
-    links: Links
+    links: IntArray
 
 
 class RequestSchema:
@@ -105,43 +95,40 @@ class RequestSchema:
     def __init__(self, header: Header) -> None:
         self.header = header
         self.encoders = () if header.encoders is None else header.encoders.columns
+        self._fields = {f"column_{k}": encoder for k, encoder in enumerate(self.encoders)}
         self._rules = {encoder.name: _rule(encoder) for encoder in self.encoders}
         self.names = list(self._rules)
         beside = (header.about.get(key) for key in ("id", "label"))
         self._ignored = {name for name in beside if isinstance(name, str)} - set(self.names)
-        row = self._row_of_numbers() if header.encoders is None else self._row_of_columns()
+        row: Any
+        example: Any
+        if header.encoders is None:
+            d = header.shape.features
+            row, example = Annotated[list[Number], Field(min_length=d, max_length=d)], [0.0] * d
+            held = f"a list of {d} finite numbers, since the model has no columns"
+        else:
+            row = self._row_of_columns()
+            example = {encoder.name: _example(encoder) for encoder in self.encoders}
+            held = "an object with a value for each column"
+        self._row_rule = f"a row must be {held}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
-        self.model = _request_model(row, self._example())
+        self.model = _request_model(row, example)
 
     def _row_of_columns(self) -> type[BaseModel]:
         """A pydantic model with a field for each column.
 
         Any text may name a column, so the columns' names are aliases of the fields.
         """
-        fields: dict[str, Any] = {
-            _field(k): (
-                _type(encoder) | None,
-                Field(None, alias=encoder.name, description=DESCRIPTIONS[encoder.kind]),
-            )
-            for k, encoder in enumerate(self.encoders)
-        }
+        fields: dict[str, Any] = {}
+        for field, encoder in self._fields.items():
+            about = Field(None, alias=encoder.name, description=DESCRIPTIONS[encoder.kind])
+            fields[field] = (_type(encoder) | None, about)
         for k, name in enumerate(sorted(self._ignored)):
             fields[f"ignored_{k}"] = (Any, Field(None, alias=name, description="Not used."))
         # Unknown columns are refused in `_check_names`: one error for each name, not for each row.
         config = ConfigDict(extra="ignore", json_schema_extra={"additionalProperties": False})
-        about = "The values of a node; null, or left out, where a value is missing."
-        return create_model("Row", __config__=config, __doc__=about, **fields)
-
-    def _row_of_numbers(self) -> Any:  # noqa: ANN401
-        d = self.header.shape.features
-        return Annotated[list[Number], Field(min_length=d, max_length=d)]
-
-    def _example(self) -> dict[str, Any]:
-        if self.header.encoders is None:
-            row: Any = [0.0] * self.header.shape.features
-        else:
-            row = {encoder.name: _example(encoder) for encoder in self.encoders}
-        return {"rows": [row], "neighbours": [row], "links": [[0, 1]]}
+        doc = "The values of a node; null, or left out, where a value is missing."
+        return create_model("Row", __config__=config, __doc__=doc, **fields)
 
     def read(self, body: bytes, max_rows: int) -> PredictionRequest:
         """Read and validate the JSON body of a request.
@@ -185,20 +172,19 @@ class RequestSchema:
             if is_numeric:  # all at once, since a request has few rows
                 blocks.append(_standardise(list(group), columns))
             else:
-                blocks += [one.transform(_arrow(one, columns[one.name])) for one in group]
+                blocks += [_transform(one, columns[one.name]) for one in group]
         return self.header.encoders.concatenate(blocks, blocks[0].shape[0])
 
     def _columns(self, nodes: Sequence[Any]) -> Columns:
         """Validate all rows and return their values by column."""
         general, by_column = Problems(), defaultdict[str, Problems](Problems)
-        self._check_names(nodes, general)
+        has_columns = self.header.encoders is not None
+        if has_columns:
+            self._check_names(nodes, general)
         valid = self._validate(nodes, general, by_column)
-        if self.header.encoders is None:
-            _refuse(general, {})
-            return {"": valid}
-        columns: Columns = {}
-        for k, encoder in enumerate(self.encoders):
-            field, name = _field(k), encoder.name
+        columns: Columns = {} if has_columns else {"": valid}
+        for field, encoder in self._fields.items():
+            name = encoder.name
             values = [getattr(row, field, None) for row in valid]
             if encoder.kind == "numeric":
                 for place in read_numbers(values):
@@ -219,7 +205,7 @@ class RequestSchema:
             try:
                 valid.append(self._row.validate_python(node))
             except ValidationError as error:
-                wrong = self._wrong_columns(error) if type(node) is dict and self.names else ()
+                wrong = _wrong_columns(error) if type(node) is dict and self.names else ()
                 for name in wrong:
                     by_column[name].rows(self._rules[name], [place + 1], [node[name]])
                 if wrong:  # the other values of the row are still to be checked
@@ -227,7 +213,7 @@ class RequestSchema:
                     valid.append(self._row.validate_python(rest))
                 else:
                     valid.append(None)
-                    general.rows(self._row_rule(), [place + 1], [node])
+                    general.rows(self._row_rule, [place + 1], [node])
                 problems += max(1, len(wrong))
                 if problems >= MOST_PROBLEMS:
                     general.add(f"reading stopped at row {place + 1}: too many values are wrong")
@@ -239,33 +225,19 @@ class RequestSchema:
                 general.rows(rule, [place + 1], [node])
         return valid
 
-    def _wrong_columns(self, error: ValidationError) -> list[str]:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        return list(dict.fromkeys(str(one["loc"][0]) for one in found))
-
     def _check_names(self, nodes: Sequence[Any], problems: Problems) -> None:
-        if self.header.encoders is None:
-            return
         known = {*self.names, *self._ignored}
-        objects = (node for node in nodes if isinstance(node, dict))
-        unknown = list(
-            dict.fromkeys(name for node in objects for name in node if name not in known)
-        )
+        sent = dict.fromkeys(name for node in nodes if isinstance(node, dict) for name in node)
+        unknown = [name for name in sent if name not in known]
         problems.names("column", map(_cut, unknown[:SHOWN]), self.names)
         if len(unknown) > SHOWN:
             problems.add(f"there are {len(unknown):,} unknown columns in all")
 
-    def _row_rule(self) -> str:
-        if self.header.encoders is not None:
-            return "a row must be an object with a value for each column"
-        d = self.header.shape.features
-        return f"a row must be a list of {d} finite numbers, since the model has no columns"
 
-
-def _request_model(row: Any, example: dict[str, Any]) -> type[BaseModel]:  # noqa: ANN401
-    pair = Annotated[list[Position], Field(min_length=2, max_length=2)]
+def _request_model(row: Any, row_example: Any) -> type[BaseModel]:  # noqa: ANN401
     further = "Further nodes. They are not predicted; links to them are used."
     positions = "Pairs of positions: rows are numbered from 0, and neighbours follow the rows."
+    example: Any = {"rows": [row_example], "neighbours": [row_example], "links": [[0, 1]]}
     config = ConfigDict(extra="forbid", json_schema_extra={"example": example})
     return create_model(
         "Request",
@@ -273,20 +245,21 @@ def _request_model(row: Any, example: dict[str, Any]) -> type[BaseModel]:  # noq
         __doc__="Nodes to classify, and their links if they are known.",
         rows=(list[row], Field(min_length=1, description="The nodes to classify.")),
         neighbours=(list[row], Field([], description=further)),
-        links=(list[pair], Field([], description=positions)),
+        links=(list[Pair], Field([], description=positions)),
     )
 
 
-def _field(k: int) -> str:
-    return f"column_{k}"
+def _wrong_columns(error: ValidationError) -> list[str]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return list(dict.fromkeys(str(one["loc"][0]) for one in found))
 
 
 def _type(encoder: Encoder) -> Any:  # noqa: ANN401
     """The JSON types that a column takes."""
     if encoder.kind == "numeric":
-        return Number | StrictBool | Text
+        return Number | Truth | Text
     if encoder.kind != "vector":
-        return Text | StrictBool | StrictInt | Number
+        return Text | Truth | Whole | Number
     if not encoder.width:
         return list[Number]
     full = Field(min_length=encoder.width, max_length=encoder.width)
@@ -342,7 +315,7 @@ def _list(request: Mapping[str, Any], key: str, most: int) -> list[Any]:
     return value
 
 
-def _links(pairs: Sequence[Any], count: int) -> Links:
+def _links(pairs: Sequence[Any], count: int) -> IntArray:
     wrong = [place for place, pair in enumerate(pairs) if not _is_link(pair, count)]
     if wrong:
         shown = ", ".join(f"link {k} is {_cut(json.dumps(pairs[k]))}" for k in wrong[:SHOWN])
@@ -358,17 +331,16 @@ def _is_link(pair: object, count: int) -> bool:
     return all(type(end) is int and 0 <= end < count for end in pair)
 
 
-def _arrow(encoder: Encoder, values: Sequence[Any]) -> pa.Array:
-    is_vector = encoder.kind == "vector"
-    return pa.array(values, pa.list_(pa.float64()) if is_vector else pa.large_string())
+def _transform(encoder: Encoder, values: Sequence[Any]) -> FeatureMatrix:
+    kind = pa.list_(pa.float64()) if encoder.kind == "vector" else pa.large_string()
+    return encoder.transform(pa.array(values, kind))
 
 
 def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:
     """The features of numeric columns, (n, width); None becomes NaN, which means missing."""
     x = np.array([columns[one.name] for one in encoders], dtype=np.float64).T
-    numeric = [one for one in encoders if isinstance(one, Numeric)]
-    mean = np.array([one.mean for one in numeric])
-    return standardise(x, mean, np.array([one.deviation for one in numeric]))
+    numeric = [(one.mean, one.deviation) for one in encoders if isinstance(one, Numeric)]
+    return standardise(x, *np.array(numeric).T)
 
 
 def _refuse(general: Problems, by_column: Mapping[str, Problems]) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Self
 
+from linkdist.errors import OptionError
+
 VARIABLE = "LINKDIST_SERVE"
+
+MIN_LENGTH = 16
+"""The smallest length of a token: shorter ones can be guessed."""
 
 
 @dataclass(frozen=True)
@@ -56,3 +62,25 @@ class Settings:
     def published(cls) -> Self:
         """Return the settings that were published by this process or its parent."""
         return cls(**json.loads(os.environ[VARIABLE]))
+
+    def read_token(self) -> str:
+        """Read the token from its file; empty if there is no token.
+
+        Examples
+        --------
+        >>> Settings("papers-model").read_token()
+        ''
+        """
+        path = self.token_file
+        if not path:
+            return ""
+        try:
+            token = Path(path).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OptionError(f"the token file {path} cannot be read: {error}.") from error
+        if len(token) < MIN_LENGTH or not token.isascii():
+            raise OptionError(
+                f"the token in {path} must be {MIN_LENGTH} ASCII characters or more; found "
+                f"{len(token)}. Make one: openssl rand -hex 24 > {path}"
+            )
+        return token

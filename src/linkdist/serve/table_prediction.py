@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv
-from fastapi.responses import StreamingResponse
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from linkdist.errors import TableError
 from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
-from linkdist.serve.middleware import Receive, Scope, Send
 from linkdist.tables.io import SUFFIXES, open_table
 from linkdist.tables.nodes import node_batches
 from linkdist.tables.predictions import prediction_batch, prediction_schema
@@ -55,45 +54,53 @@ class TablePrediction:
         The name that the user gave the file, for messages.
     engine : Engine
         Computes the predictions.
+    metrics : Metrics
+        Counts the rows.
 
     Raises
     ------
     RefusedError
         If the table cannot be used; also while it is read.
-
-    Attributes
-    ----------
-    total : int or None
-        Number of rows of the table; None if it is known only after reading.
     """
 
-    def __init__(self, path: Path, name: str, engine: Engine) -> None:
-        self.path, self.name, self.engine = path, name, engine
+    def __init__(self, path: Path, name: str, engine: Engine, metrics: Metrics) -> None:
+        self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
         self.id = str(engine.header.about.get("id", ""))
         if engine.header.encoders is None or not self.id:
-            raise RefusedError(
-                422, "the model has no columns, so it cannot read tables. Send rows of numbers."
-            )
+            text = "the model has no columns, so it cannot read tables. Send rows of numbers."
+            raise RefusedError(422, text)
         try:
             self.table = open_table(path)
         except TableError as error:
             raise self._refused(error) from error
-        self.total = self.table.rows
-        self._check_columns(self.table.schema.names)
-
-    def _check_columns(self, present: Sequence[str]) -> None:
-        needed = (self.id, *self.engine.schema.names)
-        missing = [name for name in needed if name not in present]
+        present = self.table.schema.names
+        missing = [column for column in (self.id, *engine.schema.names) if column not in present]
         if missing:
             lacks, has = (", ".join(map(repr, names)) for names in (missing, present))
-            rule = f"{self.name} must have the id column and all columns of the model"
-            raise RefusedError(
-                422,
-                f"{rule}; it lacks {lacks} and has {has}.",
-                {name: f"{self.name} has no column {name!r}." for name in missing},
-            )
+            rule = f"{name} must have the id column and all columns of the model"
+            columns = {column: f"{name} has no column {column!r}." for column in missing}
+            raise RefusedError(422, f"{rule}; it lacks {lacks} and has {has}.", columns)
 
-    def batches(self) -> Iterator[tuple[int, str]]:
+    def write(self, file: IO[bytes]) -> None:
+        """Write all predictions to a file, and rewind it."""
+        for _, text in self._batches():
+            file.write(text.encode())
+        file.seek(0)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield lines of JSON: the total, a line for each batch, and the end or an error."""
+        done = 0
+        yield _line({"total": self.table.rows})
+        try:
+            for rows, text in self._batches():
+                done += rows
+                yield _line({"done": done, "csv": text})
+        except RefusedError as error:
+            yield _line(error.body())
+        else:
+            yield _line({"end": done})
+
+    def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
         header = self.engine.header
         assert header.encoders is not None
@@ -103,7 +110,9 @@ class TablePrediction:
             for ids, features in node_batches(self.table, self.id, header.encoders):
                 p = self.engine.probabilities(features)
                 schema = prediction_schema(self.id, ids.type, header.classes)
-                yield len(ids), _csv(prediction_batch(ids, p, schema, classes), is_first)
+                text = _csv(prediction_batch(ids, p, schema, classes), is_first)
+                self.metrics.predicted("features", len(ids))
+                yield len(ids), text
                 is_first = False
         except TableError as error:
             raise self._refused(error) from error
@@ -111,30 +120,6 @@ class TablePrediction:
             raise RefusedError(422, f"{self.name}: ids cannot be written: {error}.") from error
         if is_first:
             raise RefusedError(422, f"{self.name}: the table has no rows.")
-
-    def write(self, file: IO[bytes]) -> int:
-        """Write all predictions to a file, rewind it, and return the number of rows."""
-        done = 0
-        for rows, text in self.batches():
-            file.write(text.encode())
-            done += rows
-        file.seek(0)
-        return done
-
-    async def lines(self, metrics: Metrics) -> AsyncIterator[bytes]:
-        """Yield lines of JSON: the total, a line for each batch, and the end or an error."""
-        done, batches = 0, self.batches()
-        yield _line({"total": self.total})
-        try:
-            while batch := await asyncio.to_thread(next, batches, None):
-                rows, text = batch
-                done += rows
-                metrics.predicted("features", rows)
-                yield _line({"done": done, "csv": text})
-        except RefusedError as error:
-            yield _line(error.body())
-            return
-        yield _line({"end": done})
 
     def _refused(self, error: TableError) -> RefusedError:
         """The same error with the user's name for the file, and the columns that it names."""
@@ -148,17 +133,15 @@ class Streamed(StreamingResponse):
 
     Parameters
     ----------
-    stream : async iterator of bytes
-        The content.
+    stream : iterable of bytes
+        The content; every part is computed in a thread.
     media_type : str
         Its content type.
     resources : ExitStack
         What is closed at the end.
     """
 
-    def __init__(
-        self, stream: AsyncIterator[bytes], media_type: str, resources: contextlib.ExitStack
-    ) -> None:
+    def __init__(self, stream: Iterable[bytes], media_type: str, resources: ExitStack) -> None:
         super().__init__(stream, media_type=media_type)
         self.resources = resources
 
@@ -168,16 +151,9 @@ class Streamed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def read_in_parts(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the content of a file."""
-    while part := await asyncio.to_thread(file.read, 1 << 16):
-        yield part
-
-
 def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
     out = BytesIO()
-    options = pyarrow.csv.WriteOptions(include_header=with_header)
-    pyarrow.csv.write_csv(batch, out, options)
+    pyarrow.csv.write_csv(batch, out, pyarrow.csv.WriteOptions(include_header=with_header))
     return out.getvalue().decode()
 
 

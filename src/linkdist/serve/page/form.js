@@ -1,15 +1,7 @@
 // The form that classifies one node, and its result.
 
 import {
-  byId,
-  fetchJson,
-  formatNumber,
-  formatPercent,
-  joinWords,
-  make,
-  makeBars,
-  plural,
-  show,
+  byId, fetchJson, formatNumber, formatPercent, joinWords, make, makeBars, plural, show,
   UserError,
 } from "./dom.js";
 

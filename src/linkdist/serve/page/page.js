@@ -1,17 +1,8 @@
 // The page of `linkdist serve`: the model, a form for one node, an upload for many.
 
 import {
-  byId,
-  capitalise,
-  fetchJson,
-  formatNumber,
-  formatPercent,
-  formatTime,
-  joinWords,
-  make,
-  makeCountBars,
-  plural,
-  show,
+  byId, capitalise, fetchJson, formatNumber, formatPercent, formatTime, joinWords, make,
+  makeCountBars, plural, show,
 } from "./dom.js";
 import { makeForm } from "./form.js";
 import { renderMarkdown } from "./markdown.js";

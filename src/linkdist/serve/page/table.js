@@ -1,18 +1,8 @@
 // The upload of a table, and its predictions.
 
 import {
-  byId,
-  FIRST,
-  formatBytes,
-  formatNumber,
-  formatPercent,
-  joinWords,
-  make,
-  makeCountBars,
-  NO_ANSWER,
-  plural,
-  show,
-  UserError,
+  byId, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, makeCountBars,
+  NO_ANSWER, plural, show, UserError,
 } from "./dom.js";
 
 const SUFFIXES = [".csv", ".tsv", ".parquet", ".pq"];

@@ -73,7 +73,7 @@ def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, mo
     async def replace_twice():
         watching = asyncio.create_task(current.watch())
         with monkeypatch.context() as patch:
-            patch.setattr("linkdist.serve.reload.Engine", fails)
+            patch.setattr("linkdist.serve.current_model.Engine", fails)
             bare(path, replicas=3)
             await until(lambda: current.refused is not None)
         assert "RuntimeError: out of luck" in current.refused.reason
