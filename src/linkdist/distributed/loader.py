@@ -26,6 +26,7 @@ from linkdist.nn.inputs import DenseInputs, Inputs, make_inputs
 from linkdist.store.reader import Store
 from linkdist.training.link_task import Seen
 
+Edges: TypeAlias = npt.NDArray[np.int32]
 Part: TypeAlias = "tuple[Any, npt.NDArray[np.int64]]"
 """The features and labels of a part, as read from disk."""
 
@@ -68,7 +69,7 @@ class Loader:
             return
         parts = SparseParts(self) if self.store.kind == "csr" else DenseParts(self, rounds)
 
-        def load(round_: Round, slots: Mapping[int, int]) -> tuple[dict[int, Part], list[Any]]:
+        def load(round_: Round, slots: Mapping[int, int]) -> tuple[dict[int, Part], list[Edges]]:
             """Read from disk; a GPU is left to the thread that trains."""
             new, first = parts.read(slots), parts.first(slots)
             return new, [self._edges(first, *bucket) for bucket in round_.buckets]
@@ -87,21 +88,16 @@ class Loader:
                 yield from repeat(data, times)
                 del data, inputs
 
-    def _seen(
-        self, first: Mapping[int, int], edges: Sequence[npt.NDArray[np.int32]], labels: Tensor
-    ) -> Seen:
+    def _seen(self, first: Mapping[int, int], edges: Sequence[Edges], labels: Tensor) -> Seen:
         sizes = self.store.sizes
         rows = [np.arange(sizes[part]) + start for part, start in first.items()]
         nodes = torch.from_numpy(np.concatenate(rows)).to(self.device)
         pieces = [torch.from_numpy(piece).to(self.device) for piece in edges]
-        return Seen(
-            edges=(pieces[0] if len(pieces) == 1 else torch.cat(pieces)).unsqueeze(0),
-            nodes=nodes.unsqueeze(0),
-            counts=torch.tensor([[len(nodes)]], device=self.device),
-            labels=labels.unsqueeze(0),
-        )
+        both = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        counts = torch.tensor([[len(nodes)]], device=self.device)
+        return Seen(both.unsqueeze(0), nodes.unsqueeze(0), counts, labels.unsqueeze(0))
 
-    def _edges(self, first: Mapping[int, int], a: int, b: int) -> npt.NDArray[np.int32]:
+    def _edges(self, first: Mapping[int, int], a: int, b: int) -> Edges:
         """The links of a bucket in both directions, a self-loop once."""
         links = self.store.links(a, b).astype(np.int32)
         links += np.array([first[a], first[b]], dtype=np.int32)
@@ -121,8 +117,8 @@ class DenseParts:
     def __init__(self, loader: Loader, rounds: Sequence[Round]) -> None:
         self.loader, self.store, self.device = loader, loader.store, loader.device
         store, self.on_gpu = self.store, is_gpu(self.device)
-        rows = int(store.sizes.max())
-        self.slot_rows, slots = rows, 1 + max(max(each.values()) for each in slots_of(rounds))
+        self.slot_rows = rows = int(store.sizes.max())
+        slots = 1 + max(slot for each in slots_of(rounds) for slot in each.values())
         width = store.d + (-store.d % 8 if self.on_gpu else 0)  # see DenseInputs
         dtype = getattr(torch, store.kind)
         self.matrix = torch.zeros(slots * rows, width, dtype=dtype, device=self.device)

@@ -144,9 +144,9 @@ class _Build:
     def plan(self, parts: int | None, memory: int, dtype: str) -> tuple[Survey, Layout]:
         """Survey the tables and choose the layout, unless the journal has both."""
         state = self.journal.state
-        if "survey" not in state:
+        if "surveyed" not in state:
             self._survey(parts, memory, dtype)
-        rows, classes, encoders, guesses = state["survey"]
+        rows, classes, encoders, guesses = state["surveyed"]
         guesses = {name: Guess(**guess) for name, guess in guesses.items()}
         survey = Survey(rows, tuple(classes), FeatureEncoder.from_state(encoders), guesses)
         return survey, Layout(*state["layout"])
@@ -169,14 +169,14 @@ class _Build:
         check_parts(parts, links)
         guesses = {name: asdict(guess) for name, guess in survey.guesses.items()}
         self.journal.commit(
-            survey=[survey.rows, survey.classes, survey.encoders.state(), guesses],
+            surveyed=[survey.rows, survey.classes, survey.encoders.state(), guesses],
             links=links, layout=[parts, survey.encoders.d, kind], needed=_needed(survey, links),
         )  # fmt: skip
 
     def write_nodes(self, survey: Survey, layout: Layout) -> None:
         """Write the parts."""
         tables, journal, state = self.tables, self.journal, self.journal.state
-        if state.get("sorted", -1) < 0:
+        if "sorted" not in state:
             self.callback.stage("writing nodes")
             batches = self._batches(survey, layout, state.get("rows", 0))
             write_nodes(journal, batches, layout, self.budget, self._progress(survey.rows))
@@ -189,8 +189,8 @@ class _Build:
         sort_ids(journal, layout, self._progress(layout.P))
         if state["duplicate_ids"]:
             problems = Problems()
-            found = state["first_duplicate_ids"], state["duplicate_ids"]
-            add_duplicates(problems, tables.id, *found)
+            first = state["first_duplicate_ids"]
+            add_duplicates(problems, tables.id, first, state["duplicate_ids"])
             problems.check(str(tables.nodes))
 
     def _batches(self, survey: Survey, layout: Layout, skip: int) -> Iterator[Batch]:
@@ -215,7 +215,7 @@ class _Build:
         self.callback.stage("resolving links")
         progress = self._progress(P * (P + 1) // 2)
         resolve(journal, P, part_sizes(journal, P), tables.strict, progress)
-        return report_of(journal, tables.edges, self.ends, P, tables.strict)
+        return report_of(journal, tables, self.ends, P)
 
     def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
         """The fields of the manifest, except the files."""

@@ -100,7 +100,12 @@ def write_nodes(
         Receives the number of rows that are written.
     """
     if "rows" not in journal.state:
-        _create_files(journal, layout)
+        for part in range(layout.P):
+            features = feature_files(part, layout.kind)[:2]  # indptr is written at once
+            for name in (*features, part_file(part, "labels.npy")):
+                journal.append(name, bytes(HEADER))
+            for what in ("text", "lengths", "origin", "entries"):
+                journal.append(work_file(part, what))
         journal.commit(rows=0)
     for group in grouped(batches, lambda batch: sum(map(_nbytes, batch)), budget):
         row = journal.state["rows"]
@@ -178,16 +183,6 @@ def sort_ids(journal: Journal, layout: Layout, progress: Done) -> None:
 def part_sizes(journal: Journal, P: int) -> list[int]:
     """The number of nodes of each part."""
     return [(journal.length(part_file(part, "labels.npy")) - HEADER) // 4 for part in range(P)]
-
-
-def _create_files(journal: Journal, layout: Layout) -> None:
-    """Create all files that grow, with room for a header in those that have one."""
-    for part in range(layout.P):
-        features = feature_files(part, layout.kind)[:2]  # indptr is written at once
-        for name in (*features, part_file(part, "labels.npy")):
-            journal.append(name, bytes(HEADER))
-        for what in ("text", "lengths", "origin", "entries"):
-            journal.append(work_file(part, what))
 
 
 def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -> int:

@@ -137,8 +137,6 @@ def largest_parts(links: int) -> int:
     >>> largest_parts(64), largest_parts(192)
     (1, 2)
     """
-    if not MIN_BUCKET:
-        return MAX_PARTS
     return max(1, min(MAX_PARTS, (math.isqrt(1 + 8 * (links // MIN_BUCKET)) - 1) // 2))
 
 

@@ -27,6 +27,7 @@ from linkdist.store.partition import Done, grouped, work_file
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
 from linkdist.tables.schema import as_mask
+from linkdist.tables.source import Tables
 from linkdist.tables.validation import SHOWN
 
 RUNS, INDEX = f"{WORK}/runs", f"{WORK}/runs.index"
@@ -72,12 +73,11 @@ def write_runs(
     hashed = _hashed(batches, journal.state["read"])
     for group in grouped(hashed, lambda batch: batch[0].nbytes, budget):
         _write_run(journal, np.concatenate([records for records, _ in group]), P)
-        missing = np.concatenate([rows for _, rows in group])
-        _count(journal.state, "missing", missing)
-        read = journal.state["read"] + sum(map(len, (each for one in group for each in one)))
-        journal.commit(read=read)
-        del group, missing  # before the next group is collected
-        progress(read)
+        _count(journal.state, "missing", np.concatenate([rows for _, rows in group]))
+        read = sum(len(records) + len(rows) for records, rows in group)
+        journal.commit(read=journal.state["read"] + read)
+        del group  # before the next group is collected
+        progress(journal.state["read"])
 
 
 def resolve(journal: Journal, P: int, sizes: list[int], strict: bool, progress: Done) -> None:
@@ -127,9 +127,7 @@ def count_links(folder: Path, P: int) -> list[int]:
     return [rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)]
 
 
-def report_of(
-    journal: Journal, path: Path, ends: tuple[str, str], P: int, strict: bool
-) -> LinkReport:
+def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -> LinkReport:
     """The counts of the rows of the link table.
 
     Raises
@@ -140,14 +138,14 @@ def report_of(
     state = journal.state
     lost = sorted([*state.get("first_missing", []), *state.get("first_unknown", [])])[:SHOWN]
     again, loops = (state.get(f"first_{name}", []) for name in ("duplicates", "loops"))
-    texts = _texts(path, ends, {*lost, *again, *loops})
+    texts = _texts(tables.edges, ends, {*lost, *again, *loops})
     index = HashIndex(journal.folder)
     unknown = state["unknown"] + state["missing"]
     counts = (state["read"], state["kept"], unknown, state["duplicates"], state["loops"])
     examples = tuple((row, _unknown_id(index, texts[row], P)) for row in lost)
     report = LinkReport(*counts, examples)
     pairs = ((rows, [texts[row] for row in rows]) for rows in (again, loops))
-    check_links(path, ends, report, strict, *pairs)
+    check_links(tables.edges, ends, report, tables.strict, *pairs)
     return report
 
 
