@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from linkdist.distributed.schedule import rounds_of
+from linkdist.distributed.loader import rounds_of
 from linkdist.distributed.survey import survey
 from linkdist.distributed.trainer import ProcessGroup, Schedule, SingleProcess, train_rounds
 from linkdist.nn.inputs import make_inputs

@@ -194,15 +194,13 @@ def _work(config: dict[str, Any]) -> None:
     if ray.get(log.get.remote("problem")) is not None:
         return  # starting again would not help
     try:
-        _train(config, log)
+        _train(ray, config, log)
     except LinkDistError as error:
         ray.get(log.give_up.remote(str(error)))
         raise
 
 
-def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
-    import ray
-
+def _train(ray: Any, config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     torch.set_num_threads(config["threads"])
     options, epochs, group = config["options"], config["epochs"], ProcessGroup()
     hyper, first = options.hyperparameters, group.rank == 0

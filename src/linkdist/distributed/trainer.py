@@ -2,7 +2,7 @@
 
 `train_rounds` is a nested loop:
 
-    epochs -> rounds, whose links and parts come from a `Loader` (see `schedule`, `loader`)
+    epochs -> rounds, whose links and parts come from a `Loader` (see `loader`)
            -> the steps of a round, by the loop that also trains a graph in memory
               (`training.loop.Loop`).
 
@@ -27,8 +27,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from linkdist.distributed.loader import Loader
-from linkdist.distributed.schedule import Round, rounds_of, whole_round
+from linkdist.distributed.loader import Loader, Round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
@@ -112,7 +111,6 @@ class SingleProcess:
 
         Examples
         --------
-        >>> from linkdist.distributed.schedule import rounds_of
         >>> own, finished = SingleProcess().own(rounds_of(3, 0), done=2)
         >>> len(own), finished
         (6, 2)
