@@ -161,20 +161,18 @@ class WorkerSource(StoreSource):
 def _run(ray: Any, config: dict[str, Any], workers: int, folder: Path, log: str) -> None:  # noqa: ANN401
     from ray.train.torch import TorchConfig, TorchTrainer
 
+    scaling = ray.train.ScalingConfig(
+        num_workers=workers if workers == 1 else (1, workers),
+        resources_per_worker={"CPU": 1},
+        placement_strategy="SPREAD",
+    )
+    failures = ray.train.FailureConfig(max_failures=FAILURES)
+    run = ray.train.RunConfig(
+        name=folder.name, storage_path=str(folder.parent), failure_config=failures
+    )
+    gloo = TorchConfig(backend="gloo")
     trainer = TorchTrainer(
-        _work,
-        train_loop_config=config,
-        scaling_config=ray.train.ScalingConfig(
-            num_workers=workers if workers == 1 else (1, workers),
-            resources_per_worker={"CPU": 1},
-            placement_strategy="SPREAD",
-        ),
-        torch_config=TorchConfig(backend="gloo"),
-        run_config=ray.train.RunConfig(
-            name=folder.name,
-            storage_path=str(folder.parent),
-            failure_config=ray.train.FailureConfig(max_failures=FAILURES),
-        ),
+        _work, train_loop_config=config, scaling_config=scaling, torch_config=gloo, run_config=run
     )
     try:
         trainer.fit()

@@ -19,9 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from linkdist.store.format import bucket_file
-from linkdist.store.journal import WORK, Journal
-
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -163,53 +160,3 @@ def count_loops(keys: Keys) -> int:
     1
     """
     return int(np.count_nonzero(is_loop(keys)))
-
-
-class BucketWriter:
-    """Writes the buckets, those within a part last, with a self-loop at each node without links.
-
-    Which nodes have links is on disk, one byte per node. Marking a node twice changes nothing, so
-    an interrupted build may repeat it.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from linkdist.store.journal import open_journal
-    >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
-    ...     keys = pack(np.array([0]), np.array([2]), within=True)
-    ...     isolated = BucketWriter(journal, [3]).write(0, 0, keys)
-    ...     isolated, np.load(journal.folder / "links/0000-0000.npy").tolist()
-    (1, [[0, 2], [1, 1]])
-    """
-
-    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
-        self._journal, self._sizes = journal, np.asarray(sizes).tolist()
-
-    def write(self, a: int, b: int, keys: Keys) -> int:
-        """Write sorted links between two parts; the number of nodes that got a self-loop."""
-        links, isolated = unpack(keys), np.empty(0, np.int64)
-        if len(links):
-            self._mark(a, links[:, 0])
-            self._mark(b, links[:, 1])
-        if a == b:
-            isolated = np.flatnonzero(self._flags(a) == 0)
-            loops = pack(isolated, isolated, within=True)
-            links = unpack(sort_unique(np.concatenate([keys, loops])))
-        self._journal.save(bucket_file(a, b), links)
-        return len(isolated)
-
-    def _mark(self, part: int, rows: npt.NDArray[np.uint32]) -> None:
-        flags = self._flags(part)
-        flags[rows] = 1
-        # Not a memory map: on a full disk that kills the process instead of raising an error.
-        with self._journal.replace(_file(part)) as file:
-            file.write(flags.data)
-
-    def _flags(self, part: int) -> npt.NDArray[np.uint8]:
-        if self._journal.has(_file(part)):
-            return np.fromfile(self._journal.folder / _file(part), np.uint8)
-        return np.zeros(self._sizes[part], np.uint8)
-
-
-def _file(part: int) -> str:
-    return f"{WORK}/{part:04}.linked"

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from linkdist.errors import StoreError
 from linkdist.store.format import bucket_file, bucket_index, buckets, rows_in
 from linkdist.store.journal import WORK, Journal
-from linkdist.store.keys import BucketWriter, Keys, hash64, is_loop, pack, part_of, sort_unique
+from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of, sort_unique, unpack
 from linkdist.store.partition import Done, grouped, work_file
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
@@ -147,6 +147,52 @@ def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -
     pairs = ((rows, [texts[row] for row in rows]) for rows in (again, loops))
     check_links(tables.edges, ends, report, tables.strict, *pairs)
     return report
+
+
+class BucketWriter:
+    """Writes the buckets, those within a part last, with a self-loop at each node without links.
+
+    Which nodes have links is on disk, one byte per node. Marking a node twice changes nothing, so
+    an interrupted build may repeat it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.journal import open_journal
+    >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
+    ...     keys = pack(np.array([0]), np.array([2]), within=True)
+    ...     isolated = BucketWriter(journal, [3]).write(0, 0, keys)
+    ...     isolated, np.load(journal.folder / "links/0000-0000.npy").tolist()
+    (1, [[0, 2], [1, 1]])
+    """
+
+    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
+        self._journal, self._sizes = journal, np.asarray(sizes).tolist()
+
+    def write(self, a: int, b: int, keys: Keys) -> int:
+        """Write sorted links between two parts; the number of nodes that got a self-loop."""
+        links, isolated = unpack(keys), np.empty(0, np.int64)
+        if len(links):
+            self._mark(a, links[:, 0])
+            self._mark(b, links[:, 1])
+        if a == b:
+            isolated = np.flatnonzero(self._flags(a) == 0)
+            loops = pack(isolated, isolated, within=True)
+            links = unpack(sort_unique(np.concatenate([keys, loops])))
+        self._journal.save(bucket_file(a, b), links)
+        return len(isolated)
+
+    def _mark(self, part: int, rows: npt.NDArray[np.uint32]) -> None:
+        flags = self._flags(part)
+        flags[rows] = 1
+        # Not a memory map: on a full disk that kills the process instead of raising an error.
+        with self._journal.replace(work_file(part, "linked")) as file:
+            file.write(flags.data)
+
+    def _flags(self, part: int) -> npt.NDArray[np.uint8]:
+        if self._journal.has(name := work_file(part, "linked")):
+            return np.fromfile(self._journal.folder / name, np.uint8)
+        return np.zeros(self._sizes[part], np.uint8)
 
 
 class HashIndex:

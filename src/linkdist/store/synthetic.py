@@ -27,10 +27,10 @@ from linkdist.progress import Callback, Progress
 from linkdist.store.build import count_labels
 from linkdist.store.format import DENSE, bucket_file, buckets, expected_files, npy_header, part_file
 from linkdist.store.journal import Journal, open_journal
-from linkdist.store.keys import BucketWriter, Keys, pack, sort_unique
+from linkdist.store.keys import Keys, pack, sort_unique
 from linkdist.store.plan import MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import count_links
+from linkdist.store.resolve_links import BucketWriter, count_links
 
 ACCURACY = 0.6
 """Accuracy of the best classifier that uses features alone."""
