@@ -20,7 +20,8 @@ from linkdist.store.build import build
 @contextmanager
 def small():
     """Let buckets be as fine as tests want them, and the disk be quick."""
-    with mock.patch.object(plan, "MIN_BUCKET", 0), mock.patch("os.fsync"):
+    finest = mock.patch.object(plan, "largest_parts", return_value=plan.MAX_PARTS)
+    with finest, mock.patch("os.fsync"):
         yield
 
 

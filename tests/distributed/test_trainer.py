@@ -19,9 +19,8 @@ from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import View
 from linkdist.distributed import loader, pipeline, trainer
 from linkdist.distributed import survey as survey_module
-from linkdist.distributed.loader import Loader
+from linkdist.distributed.loader import Loader, rounds_of, slots_of, whole_round
 from linkdist.distributed.pipeline import check_method, train_store
-from linkdist.distributed.schedule import rounds_of, slots_of, whole_round
 from linkdist.distributed.survey import PART, draw_validation, survey, survey_with
 from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, train_rounds
 from linkdist.errors import OptionError

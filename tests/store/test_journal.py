@@ -215,7 +215,8 @@ def test_a_store_killed_at_any_fsync_is_that_of_an_undisturbed_one(papers, tmp_p
             left.append(tmp_path / f"{len(left)}.building")
             shutil.copytree(tmp_path / "whole.building", left[-1])
 
-    with mock.patch.object(plan, "MIN_BUCKET", 0), mock.patch("os.fsync", fsync):
+    finest = mock.patch.object(plan, "largest_parts", return_value=plan.MAX_PARTS)
+    with finest, mock.patch("os.fsync", fsync):
         work(whole)
     aside = [path for folder in left for path in folder.iterdir() if ASIDE.fullmatch(path.name)]
     assert {path.name.split(".")[1] for path in aside} == {"journal", "manifest"}

@@ -54,6 +54,13 @@ class Layout:
     )
     overwrite: Annotated[bool, Option("--overwrite", help="An existing store is replaced.")] = False
 
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that a table and a synthetic graph share."""
+        from linkdist.store.plan import parse_memory
+
+        memory = parse_memory(self.memory)
+        return {"parts": self.parts, "memory": memory, "overwrite": self.overwrite}
+
 
 @dataclass(frozen=True)
 class Synthetic:
@@ -82,14 +89,10 @@ def build(nodes: NodeTable, links: LinkTable, layout: Layout) -> None:
     linkdist store build --nodes nodes.csv --edges links.csv --id paper --label field --out store
     """
     from linkdist.store.build import build
-    from linkdist.store.plan import parse_memory
 
-    tables, memory = read_tables(nodes, links), parse_memory(layout.memory)
+    tables, arguments = read_tables(nodes, links), layout.arguments()
     with Bars() as bars:
-        build(
-            tables, layout.out, parts=layout.parts, memory=memory, dtype=layout.dtype,
-            overwrite=layout.overwrite, callback=bars,
-        )  # fmt: skip
+        build(tables, layout.out, dtype=layout.dtype, callback=bars, **arguments)
     info(layout.out)
 
 
@@ -100,16 +103,11 @@ def synth(graph: Synthetic, layout: Layout) -> None:
 
     linkdist store synth --nodes 1000000 --links 10000000 --out store
     """
-    from linkdist.store.plan import parse_memory
     from linkdist.store.synthetic import Planted, synth
 
-    planted = Planted(**asdict(graph), dtype=layout.dtype)
-    memory = parse_memory(layout.memory)
+    planted, arguments = Planted(**asdict(graph), dtype=layout.dtype), layout.arguments()
     with Bars() as bars:
-        synth(
-            layout.out, planted, parts=layout.parts, memory=memory, overwrite=layout.overwrite,
-            callback=bars,
-        )  # fmt: skip
+        synth(layout.out, planted, callback=bars, **arguments)
     info(layout.out)
 
 

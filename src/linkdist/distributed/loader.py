@@ -1,4 +1,13 @@
-"""Load the parts and links of a store for training, one round ahead.
+"""The rounds of a training from a store: their order, and a loader that reads one round ahead.
+
+A round trains the links of one bucket, for which its two parts must be in memory. With parts
+a, b, c, d the rounds of an epoch are
+
+    aa ad ac ab   bb bd bc   cc cd   dd
+
+so consecutive rounds share a part, and at most one part is read in between: P (P - 1) / 2 + 1 reads
+in all. The order of the parts differs from epoch to epoch. A store that fits into memory has one
+round per epoch, with all its parts and links.
 
 Dense features are in a matrix with room for a few parts. A part is read directly into its slot and
 stays there while rounds need it, so nothing is copied and memory does not grow. CSR features have
@@ -20,14 +29,81 @@ from torch import Tensor
 
 from linkdist.data.edges import both_directions
 from linkdist.data.graph import UNKNOWN, IntArray
-from linkdist.distributed.schedule import Round, slots_of
 from linkdist.kernels import HAS_TRITON
 from linkdist.nn.inputs import DenseInputs, Inputs, make_inputs
+from linkdist.store.format import buckets
 from linkdist.store.reader import Store
 from linkdist.training.link_task import Seen
 
+Edges: TypeAlias = npt.NDArray[np.int32]
 Part: TypeAlias = "tuple[Any, npt.NDArray[np.int64]]"
 """The features and labels of a part, as read from disk."""
+
+
+class Round(NamedTuple):
+    """Links that are trained together.
+
+    Attributes
+    ----------
+    parts : tuple of int
+        The parts that must be in memory, in ascending order.
+    buckets : tuple of pairs
+        The buckets of the links.
+    """
+
+    parts: tuple[int, ...]
+    buckets: tuple[tuple[int, int], ...]
+
+
+def rounds_of(P: int, epoch: int) -> list[Round]:
+    """The rounds of an epoch, one for each bucket.
+
+    Examples
+    --------
+    >>> [round.buckets[0] for round in rounds_of(3, epoch=0)]
+    [(2, 2), (1, 2), (0, 2), (0, 0), (0, 1), (1, 1)]
+    """
+    parts = np.random.default_rng(epoch).permutation(P).tolist()
+    rounds = []
+    for first in range(P):
+        for second in (first, *range(P - 1, first, -1)):
+            a, b = sorted((parts[first], parts[second]))
+            rounds.append(Round((a,) if a == b else (a, b), ((a, b),)))
+    return rounds
+
+
+def whole_round(P: int) -> Round:
+    """All parts and all buckets at once.
+
+    Examples
+    --------
+    >>> whole_round(2)
+    Round(parts=(0, 1), buckets=((0, 0), (0, 1), (1, 1)))
+    """
+    return Round(tuple(range(P)), tuple(buckets(P)))
+
+
+def slots_of(rounds: Sequence[Round]) -> list[dict[int, int]]:
+    """The slot in memory of each part of each round.
+
+    A part keeps its slot while it is needed, and a part that is read during a round gets a free
+    one. The slots do not depend on the round at which a training continues.
+
+    Examples
+    --------
+    >>> slots_of(rounds_of(3, epoch=0))
+    [{2: 0}, {1: 1, 2: 0}, {0: 2, 2: 0}, {0: 2}, {0: 2, 1: 1}, {1: 1}]
+    """
+    pairs = zip(rounds, rounds[1:] or rounds, strict=False)
+    holds: list[int | None] = [None] * max(len({*now.parts, *after.parts}) for now, after in pairs)
+    slots, busy = [], set[int]()
+    for round_ in rounds:
+        needed = busy.union(round_.parts)
+        for part in sorted(set(round_.parts).difference(holds)):
+            holds[next(i for i, held in enumerate(holds) if held not in needed)] = part
+        slots.append({part: holds.index(part) for part in round_.parts})
+        busy = set(round_.parts)
+    return slots
 
 
 class RoundData(NamedTuple):
@@ -68,7 +144,7 @@ class Loader:
             return
         parts = SparseParts(self) if self.store.kind == "csr" else DenseParts(self, rounds)
 
-        def load(round_: Round, slots: Mapping[int, int]) -> tuple[dict[int, Part], list[Any]]:
+        def load(round_: Round, slots: Mapping[int, int]) -> tuple[dict[int, Part], list[Edges]]:
             """Read from disk; a GPU is left to the thread that trains."""
             new, first = parts.read(slots), parts.first(slots)
             return new, [self._edges(first, *bucket) for bucket in round_.buckets]
@@ -87,21 +163,16 @@ class Loader:
                 yield from repeat(data, times)
                 del data, inputs
 
-    def _seen(
-        self, first: Mapping[int, int], edges: Sequence[npt.NDArray[np.int32]], labels: Tensor
-    ) -> Seen:
+    def _seen(self, first: Mapping[int, int], edges: Sequence[Edges], labels: Tensor) -> Seen:
         sizes = self.store.sizes
         rows = [np.arange(sizes[part]) + start for part, start in first.items()]
         nodes = torch.from_numpy(np.concatenate(rows)).to(self.device)
         pieces = [torch.from_numpy(piece).to(self.device) for piece in edges]
-        return Seen(
-            edges=(pieces[0] if len(pieces) == 1 else torch.cat(pieces)).unsqueeze(0),
-            nodes=nodes.unsqueeze(0),
-            counts=torch.tensor([[len(nodes)]], device=self.device),
-            labels=labels.unsqueeze(0),
-        )
+        both = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        counts = torch.tensor([[len(nodes)]], device=self.device)
+        return Seen(both.unsqueeze(0), nodes.unsqueeze(0), counts, labels.unsqueeze(0))
 
-    def _edges(self, first: Mapping[int, int], a: int, b: int) -> npt.NDArray[np.int32]:
+    def _edges(self, first: Mapping[int, int], a: int, b: int) -> Edges:
         """The links of a bucket in both directions, a self-loop once."""
         links = self.store.links(a, b).astype(np.int32)
         links += np.array([first[a], first[b]], dtype=np.int32)
@@ -121,8 +192,8 @@ class DenseParts:
     def __init__(self, loader: Loader, rounds: Sequence[Round]) -> None:
         self.loader, self.store, self.device = loader, loader.store, loader.device
         store, self.on_gpu = self.store, is_gpu(self.device)
-        rows = int(store.sizes.max())
-        self.slot_rows, slots = rows, 1 + max(max(each.values()) for each in slots_of(rounds))
+        self.slot_rows = rows = int(store.sizes.max())
+        slots = 1 + max(slot for each in slots_of(rounds) for slot in each.values())
         width = store.d + (-store.d % 8 if self.on_gpu else 0)  # see DenseInputs
         dtype = getattr(torch, store.kind)
         self.matrix = torch.zeros(slots * rows, width, dtype=dtype, device=self.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -68,10 +68,11 @@ def train_store(
     return train(source, out, options, resume=resume, force=force, callback=callback)
 
 
+@dataclass
 class StoreSource:
     """A store, trained by this process.
 
-    Parameters
+    Attributes
     ----------
     directory : Path
         The store.
@@ -79,72 +80,59 @@ class StoreSource:
         Number of bytes of it that training may hold.
     """
 
+    directory: Path
+    memory: int | None = None
     resume_rule = "store, options and --memory, by one process or by workers"
-
-    def __init__(self, directory: Path, memory: int | None = None) -> None:
-        self.directory, self.memory = directory, memory
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return the checkpoint next to the model directory."""
-        check_method(options)
-        self.store, self.device = Store.open(self.directory), find_device(options.device)
-        room = room_on(self.device, self.memory)
-        check_memory(self.store, room)
+        self.device = find_device(options.device)
+        room = self.open_store(options, self.device)
         self.whole = fits_whole(self.store, room, self.device)
         order = "whole" if self.whole else "rounds"
         return checkpoint_beside(out, digest_of(self.store, options, order))
 
+    def open_store(self, options: Options, device: torch.device) -> int:
+        """Open the store if it can be trained like this; return the bytes that it may take."""
+        check_method(options)
+        self.store, room = Store.open(self.directory), room_on(device, self.memory)
+        check_memory(self.store, room)
+        return room
+
     def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
         """Train on the buckets of the store."""
-        started, store = time.perf_counter(), self.store
-        found = survey_store(store, options, callback)
-        epochs = epochs_of(found, options)
+        started, store, hyper = time.perf_counter(), self.store, options.hyperparameters
+        found = survey(store, options.share, options.seed, callback)
+        epochs = options.epochs or epochs_for(found.degree)
         callback.stage("training")
+        schedule = Schedule.of(store, epochs, self.whole)
         stage = train_rounds(
-            store,
-            found,
-            Schedule.of(store, epochs, self.whole),
-            options.seeds,
-            TrainingRun(checkpoint, callback.progress),
-            method=options.method,
-            device=self.device,
-            batch=options.hyperparameters.batch_size or batch_for(store, self.device),
-            hyper=options.hyperparameters,
-        )
-        return trained(store, found, options, fit_of(store, stage, epochs, started))
+            store, found, schedule, options.seeds, TrainingRun(checkpoint, callback.progress),
+            method=options.method, device=self.device, hyper=hyper,
+            batch=hyper.batch_size or batch_for(store, self.device),
+        )  # fmt: skip
+        return self.trained(found, options, fit_of(store, stage, epochs), started)
+
+    def trained(self, found: Survey, options: Options, result: Fit, started: float) -> Trained:
+        """A fitted model with what is needed to evaluate it on the sample of the store."""
+        store, splits = self.store, [found.split] * options.replicas
+        labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
+        data = {"nodes": store.n, "labels": labels, "links": f"{store.m} links"}
+        replay = make_replay_buffer(found.sample, splits, options.seed)
+        replay = replace(replay, tally=found.tally, schedule=epochs_for(found.degree))
+        about = {**store.about, "data": data}
+        result = replace(result, seconds=time.perf_counter() - started)
+        return Trained(result, found.sample, splits, about, replay, store.encoders)
 
 
-def survey_store(store: Store, options: Options, callback: Callback) -> Survey:
-    """Read all links once: choose the validation nodes and count what training needs to know."""
-    callback.stage("reading the links")
-    return survey(store, options.share, options.seed, callback)
-
-
-def epochs_of(found: Survey, options: Options) -> int:
-    """Number of epochs: the paper's, unless the options name another."""
-    return epochs_for(found.degree) if options.epochs is None else options.epochs
-
-
-def fit_of(store: Store, stage: LinkTraining, epochs: int, started: float) -> Fit:
-    """The result of a training that started at a time of `time.perf_counter`."""
-    on_cpu, precision = stage.task.device.type == "cpu", stage.task.inputs.precision
+def fit_of(store: Store, stage: LinkTraining, epochs: int) -> Fit:
+    """The result of a training, without its duration."""
+    task = stage.task
     model = Model(stage.network.cpu(), stage.alpha.cpu(), store.classes)
-    seconds = time.perf_counter() - started
-    result = Fit(model, stage.history, epochs, seconds, precision)
-    if not on_cpu:  # the model is evaluated on the CPU
+    result = Fit(model, stage.history, epochs, 0.0, task.inputs.precision)
+    if task.device.type != "cpu":  # the model is evaluated on the CPU
         return result
-    return replace(result, inputs=stage.task.inputs, neighbours=stage.task.neighbours)
-
-
-def trained(store: Store, found: Survey, options: Options, result: Fit) -> Trained:
-    """A fitted model with what is needed to evaluate it on the sample of the store."""
-    splits = [found.split] * options.replicas
-    labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
-    data = {"nodes": store.n, "labels": labels, "links": f"{store.m} links"}
-    replay = make_replay_buffer(found.sample, splits, options.seed)
-    replay = replace(replay, tally=found.tally, schedule=epochs_for(found.degree))
-    about = {**store.about, "data": data}
-    return Trained(result, found.sample, splits, about, replay, store.encoders)
+    return replace(result, inputs=task.inputs, neighbours=task.neighbours)
 
 
 def room_on(device: torch.device, memory: int | None) -> int:

@@ -148,12 +148,12 @@ def predict_directory(
     total = sum(piece.rows for piece in pieces)
     bar = _Total(callback, total, total - sum(piece.rows for piece in missing))
     try:
-        if workers is None or not missing:
-            problems = _one_by_one(saved, missing, device, bar)
-        else:
-            most = min(workers, len(missing))  # Ray warns about workers without work
-            problems = _by_workers(model.resolve(), digest, missing, most, address, bar)
-        _check(problems)
+        if workers is None:
+            for piece in missing:
+                bar.advance(piece.rows, _predict(saved, piece, device, bar))
+        elif missing:
+            _by_workers(str(model.resolve()), digest, missing, workers, address, bar)
+        _check(bar.problems)
         _check(_lost(pieces))
         _finish(aside, out)
     finally:
@@ -163,47 +163,33 @@ def predict_directory(
 
 
 class _Total(Callback):
-    """Reports the rows of one file as progress on all files."""
+    """Reports the rows of one file as progress on all files, and collects the problems."""
 
     def __init__(self, callback: Callback, total: int, done: int) -> None:
         self._callback, self._total, self._before = callback, total, done
+        self.problems: list[str] = []
 
     def progress(self, done: int, total: int) -> None:
         self._callback.progress(self._before + done, self._total)
 
-    def advance(self, rows: int) -> None:
-        """A file is finished."""
+    def advance(self, rows: int, problem: str) -> None:
+        """A file is finished; the problem may be empty."""
+        self.problems.append(problem)
         self._before += rows
         self.progress(0, 0)
 
 
-def _one_by_one(saved: Saved, pieces: Sequence[Piece], device: str, bar: _Total) -> list[str]:
-    problems = []
-    for piece in pieces:
-        problems.append(_predict(saved, piece, device, bar))
-        bar.advance(piece.rows)
-    return problems
-
-
 def _by_workers(
-    model: Path,
-    digest: str,
-    pieces: Sequence[Piece],
-    workers: int,
-    address: str | None,
-    bar: _Total,
-) -> list[str]:
-    problems = []
+    model: str, digest: str, pieces: list[Piece], workers: int, address: str | None, bar: _Total
+) -> None:
+    items = [piece._asdict() for piece in pieces]
+    workers = min(workers, len(items))  # Ray warns about workers without work
     with joined(workers, address) as ray:
         ray.data.DataContext.get_current().enable_progress_bars = False
-        table = ray.data.from_items(
-            [piece._asdict() for piece in pieces], override_num_blocks=len(pieces)
-        )
-        rows = table.map(_work, fn_args=[str(model), digest], num_cpus=1, concurrency=workers)
+        table = ray.data.from_items(items, override_num_blocks=len(items))
+        rows = table.map(_work, fn_args=[model, digest], num_cpus=1, concurrency=workers)
         for row in rows.iter_rows():
-            problems.append(row["problem"])
-            bar.advance(row["rows"])
-    return problems
+            bar.advance(row["rows"], row["problem"])
 
 
 def _work(row: dict[str, Any], model: str, digest: str) -> dict[str, Any]:

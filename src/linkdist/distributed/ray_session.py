@@ -25,10 +25,8 @@ def need_ray() -> Any:  # noqa: ANN401
         import ray.data
         import ray.train
     except ImportError as error:
-        raise OptionError(
-            f"several workers need {error.name}, which is not installed: "
-            "pip install 'linkdist[ray]'."
-        ) from error
+        problem = f"several workers need {error.name}, which is not installed"
+        raise OptionError(f"{problem}: pip install 'linkdist[ray]'.") from error
     return ray
 
 
@@ -71,24 +69,14 @@ def _init(ray: Any, workers: int, address: str | None) -> None:  # noqa: ANN401
     # By default Ray sends usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        if address is not None:
-            _check_address(address)
-        ray.init(
-            address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({} if address else here),
-        )
+        host, colon, port = (address or "").rpartition(":")
+        if colon and port.isdigit() and int(port) < 1 << 16:  # Ray would try for minutes
+            socket.create_connection((host, int(port)), TIMEOUT).close()
+        ray.init(address or "local", **quiet, **({} if address else here))
     except (OSError, ValueError, RuntimeError) as error:
         found = str(error).strip().splitlines()[0].split(". ")[0].rstrip(".")
         where = f"at {address!r}" if address else "on this machine"
         advice = "Start one with 'ray start --head', or leave out the address."
         raise OptionError(f"there is no Ray {where}: {found}. {advice}") from error
-
-
-def _check_address(address: str) -> None:
-    """Fail at once for a wrong address; Ray would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit() and int(port) < 1 << 16:
-        socket.create_connection((host, int(port)), TIMEOUT).close()

@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,26 +24,17 @@ from typing import Any
 import torch
 
 from linkdist.artifacts.model_dir import Saved
-from linkdist.distributed.pipeline import (
-    StoreSource,
-    check_method,
-    digest_of,
-    epochs_of,
-    fit_of,
-    room_on,
-    survey_store,
-    trained,
-)
-from linkdist.distributed.process_group import ProcessGroup
+from linkdist.distributed.pipeline import StoreSource, digest_of, fit_of
 from linkdist.distributed.ray_session import joined
-from linkdist.distributed.survey import Survey
-from linkdist.distributed.trainer import SAVED, Schedule, check_memory, train_rounds
+from linkdist.distributed.survey import Survey, survey
+from linkdist.distributed.trainer import SAVED, ProcessGroup, Schedule, train_rounds
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.pipeline import Options, Trained, train
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import Keeper, SharedCheckpoint, TrainingRun, checkpoint_beside
 from linkdist.training.fit import Fit
+from linkdist.training.link_task import epochs_for
 from linkdist.training.loop import BATCH
 
 FAILURES = 10
@@ -112,25 +103,21 @@ def train_by_workers(
 
 
 @dataclass
-class WorkerSource:
+class WorkerSource(StoreSource):
     """A store, trained by Ray workers; see `train_by_workers` for the attributes."""
 
-    directory: Path
-    memory: int | None
-    workers: int
+    workers: int = 1
     address: str | None = None
     checkpoints: str | None = None
     found: Survey | None = None
     saved: float = SAVED
     threads: int | None = None
-    resume_rule = StoreSource.resume_rule
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return a checkpoint that all workers can read."""
-        check_method(options)
-        self.target, self.store = out.resolve(), Store.open(self.directory)
-        check_memory(self.store, room_on(CPU, self.memory))
-        _check_workers(self.store, self.workers, options)
+        self.open_store(options, CPU)
+        self._check_workers(options)
+        self.target = out.resolve()
         own = checkpoint_beside(self.target, digest_of(self.store, options, "beside"))
         checkpoint = SharedCheckpoint(self.checkpoints or str(own.path), own.training)
         checkpoint.check()
@@ -138,69 +125,57 @@ class WorkerSource:
 
     def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
         """Start the workers, wait for them and return the model of the first."""
-        started, target = time.perf_counter(), self.target
+        started, target, store = time.perf_counter(), self.target, self.store
+        folder = target.with_name(f".{target.name}.ray")  # Ray's own state of the training
+        # On this machine the workers share its cores, on a cluster they have one each.
+        cores = 1 if self.address else max(1, (os.cpu_count() or 1) // self.workers)
         with joined(self.workers, self.address) as ray:
             if not checkpoint.exists():
-                shutil.rmtree(_folder(target), ignore_errors=True)
-            found = self.found or survey_store(self.store, options, callback)
+                shutil.rmtree(folder, ignore_errors=True)
+            found = self.found or survey(store, options.share, options.seed, callback)
             callback.stage("starting the workers")
             log = _log_here(ray, f"{target}.log")
             config = {
-                "store": str(self.store.directory), "options": options,
-                "epochs": epochs_of(found, options), "found": ray.put(found),
+                "store": str(store.directory), "options": options,
+                "epochs": options.epochs or epochs_for(found.degree), "found": ray.put(found),
                 "checkpoint": checkpoint, "log": log, "saved": self.saved,
-                "threads": self.threads or _threads(self.workers, self.address),
+                "threads": self.threads or cores,
             }  # fmt: skip
             with _with_progress(ray, log, callback):
-                _run(ray, config, self.workers, target)
-            problem = ray.get(log.problem.remote())
+                _run(ray, config, self.workers, folder, f"{target}.log")
+            problem, result = (ray.get(log.get.remote(what)) for what in ("problem", "result"))
             if problem is not None:
                 raise StoreError(problem)
-            result = ray.get(log.result.remote())
-        shutil.rmtree(_folder(target), ignore_errors=True)
-        result = replace(result, seconds=time.perf_counter() - started)
-        return trained(self.store, found, options, result)
+        shutil.rmtree(folder, ignore_errors=True)
+        return self.trained(found, options, result, started)
+
+    def _check_workers(self, options: Options) -> None:
+        most = sum(count > 0 for count in self.store.manifest.counts)
+        if not 1 <= self.workers <= most:
+            raise OptionError(
+                f"there must be 1 to {most} workers, since each trains its own buckets and the "
+                f"store has {most} with links; found {self.workers}. Build it with more --parts, "
+                "or give fewer --workers."
+            )
+        if options.device not in ("auto", "cpu"):
+            raise OptionError(f"workers train on the CPU; found --device {options.device}.")
 
 
-def _folder(target: Path) -> Path:
-    """The folder in which Ray stores its own state of a training."""
-    return target.parent / f".{target.name}.ray"
-
-
-def _check_workers(store: Store, workers: int, options: Options) -> None:
-    buckets = sum(1 for count in store.manifest.counts if count)
-    if not 1 <= workers <= buckets:
-        raise OptionError(
-            f"there must be 1 to {buckets} workers, since each trains its own buckets and the "
-            f"store has {buckets} with links; found {workers}. Build it with more --parts, or "
-            "give fewer --workers."
-        )
-    if options.device not in ("auto", "cpu"):
-        raise OptionError(f"workers train on the CPU; found --device {options.device}.")
-
-
-def _threads(workers: int, address: str | None) -> int:
-    """Threads of each worker: on this machine they share its cores, on a cluster they have one."""
-    return 1 if address else max(1, (os.cpu_count() or 1) // workers)
-
-
-def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None:  # noqa: ANN401
+def _run(ray: Any, config: dict[str, Any], workers: int, folder: Path, log: str) -> None:  # noqa: ANN401
     from ray.train.torch import TorchConfig, TorchTrainer
 
+    scaling = ray.train.ScalingConfig(
+        num_workers=workers if workers == 1 else (1, workers),
+        resources_per_worker={"CPU": 1},
+        placement_strategy="SPREAD",
+    )
+    failures = ray.train.FailureConfig(max_failures=FAILURES)
+    run = ray.train.RunConfig(
+        name=folder.name, storage_path=str(folder.parent), failure_config=failures
+    )
+    gloo = TorchConfig(backend="gloo")
     trainer = TorchTrainer(
-        _work,
-        train_loop_config=config,
-        scaling_config=ray.train.ScalingConfig(
-            num_workers=workers if workers == 1 else (1, workers),
-            resources_per_worker={"CPU": 1},
-            placement_strategy="SPREAD",
-        ),
-        torch_config=TorchConfig(backend="gloo"),
-        run_config=ray.train.RunConfig(
-            name=_folder(target).name,
-            storage_path=str(target.parent),
-            failure_config=ray.train.FailureConfig(max_failures=FAILURES),
-        ),
+        _work, train_loop_config=config, scaling_config=scaling, torch_config=gloo, run_config=run
     )
     try:
         trainer.fit()
@@ -208,7 +183,7 @@ def _run(ray: Any, config: dict[str, Any], workers: int, target: Path) -> None: 
         found = str(error).strip().splitlines()[-1].rstrip(".")
         raise DeviceError(
             f"the workers were lost more than {FAILURES} times, or could not start: {found}. "
-            f"See {target}.log; the same command with --resume continues."
+            f"See {log}; the same command with --resume continues."
         ) from error
 
 
@@ -217,51 +192,34 @@ def _work(config: dict[str, Any]) -> None:
     import ray
 
     log = config["log"]
-    if ray.get(log.problem.remote()) is not None:
+    if ray.get(log.get.remote("problem")) is not None:
         return  # starting again would not help
     try:
-        _train(config, log)
+        _train(ray, config, log)
     except LinkDistError as error:
         ray.get(log.give_up.remote(str(error)))
         raise
 
 
-def _train(config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
-    import ray
-
-    started = time.perf_counter()
+def _train(ray: Any, config: dict[str, Any], log: Any) -> None:  # noqa: ANN401
     torch.set_num_threads(config["threads"])
-    options: Options = config["options"]
-    store, found, group = Store.open(config["store"]), ray.get(config["found"]), ProcessGroup()
-    course = TrainingRun(config["checkpoint"], None)
-    schedule = Schedule.of(store, config["epochs"], whole=False, beside=True)
-    total = len(schedule.rounds)
-    where = f"worker {group.rank + 1} of {group.size}, process {os.getpid()} on {_host()}"
-    if not group.rank:
+    options, epochs, group = config["options"], config["epochs"], ProcessGroup()
+    hyper, first = options.hyperparameters, group.rank == 0
+    store, course = Store.open(config["store"]), TrainingRun(config["checkpoint"], None)
+    schedule = Schedule.of(store, epochs, whole=False, beside=True)
+    total, host = len(schedule.rounds), socket.gethostname()
+    if first:
         ray.get(log.begin.remote(group.size, course.done, total))
         course.progress = log.progress.remote
-    log.write.remote(where)
+    log.write.remote(f"worker {group.rank + 1} of {group.size}, process {os.getpid()} on {host}")
     stage = train_rounds(
-        store,
-        found,
-        schedule,
-        options.seeds,
-        course,
-        method=options.method,
-        device=CPU,
-        batch=options.hyperparameters.batch_size or max(BATCH, SHARE * group.size),
-        hyper=options.hyperparameters,
-        group=group,
-        saved=config["saved"],
-    )
-    if not group.rank:
-        result = fit_of(store, stage, config["epochs"], started)
-        ray.get(log.finish.remote(replace(result, inputs=None, neighbours=None)))
-        ray.get(log.write.remote(f"all {total} rounds are trained"))
-
-
-def _host() -> str:
-    return socket.gethostname()
+        store, ray.get(config["found"]), schedule, options.seeds, course, method=options.method,
+        device=CPU, batch=hyper.batch_size or max(BATCH, SHARE * group.size), hyper=hyper,
+        group=group, saved=config["saved"],
+    )  # fmt: skip
+    if first:
+        result = replace(fit_of(store, stage, epochs), inputs=None, neighbours=None)
+        ray.get(log.finish.remote(result))
 
 
 def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
@@ -273,49 +231,52 @@ def _log_here(ray: Any, path: str) -> Any:  # noqa: ANN401
 
 
 class Log:
-    """An actor that writes a log file, and knows the progress of the workers."""
+    """An actor that writes a log file, and knows the progress and the result of the workers.
+
+    Attributes
+    ----------
+    rounds : tuple of int
+        The numbers of finished rounds and of all rounds; (0, 0) before the workers start.
+    problem : str or None
+        A problem that other workers would find as well.
+    result : Fit or None
+        The model of the first worker, once the training is finished.
+    """
 
     def __init__(self, path: str) -> None:
-        self.path, self.at, self.started = path, (0, 0), False
-        self.found: str | None = None
-        self.fit: Fit | None = None
+        self.path, self.rounds = path, (0, 0)
+        self.problem: str | None = None
+        self.result: Fit | None = None
 
-    def finish(self, result: Fit) -> None:
-        """Receive the model of the first worker."""
-        self.fit = result
-
-    def result(self) -> Fit | None:
-        """The model, once the training is finished."""
-        return self.fit
-
-    def give_up(self, problem: str) -> None:
-        """Record a problem that other workers would find as well."""
-        self.write(problem)
-        self.found = problem
-
-    def problem(self) -> str | None:
-        """The problem, if there is one."""
-        return self.found
+    def get(self, what: str) -> Any:  # noqa: ANN401
+        """An attribute: the users of an actor only see its methods."""
+        return getattr(self, what)
 
     def begin(self, workers: int, done: int, total: int) -> None:
         """Record that workers start, for the first time or again."""
-        if self.started:
-            self.write(f"a worker or a machine was lost after round {self.at[0]}")
-        self.started, self.at = True, (done, total)
+        if self.rounds[1]:
+            self.write(f"a worker or a machine was lost after round {self.rounds[0]}")
+        self.rounds = (done, total)
         self.write(f"{workers} workers begin at round {done} of {total}")
+
+    def progress(self, done: int, total: int) -> None:
+        """Record the number of finished rounds."""
+        self.rounds = (done, total)
+
+    def give_up(self, problem: str) -> None:
+        """Record a problem."""
+        self.write(problem)
+        self.problem = problem
+
+    def finish(self, result: Fit) -> None:
+        """Receive the result."""
+        self.result = result
+        self.write(f"all {self.rounds[1]} rounds are trained")
 
     def write(self, what: str) -> None:
         """Write a line."""
         with Path(self.path).open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {what}\n")
-
-    def progress(self, done: int, total: int) -> None:
-        """Record the number of finished rounds."""
-        self.at = (done, total)
-
-    def finished_rounds(self) -> tuple[int, int]:
-        """The numbers of finished rounds and of all rounds."""
-        return self.at
 
 
 @contextmanager
@@ -326,15 +287,13 @@ def _with_progress(ray: Any, log: Any, callback: Callback) -> Iterator[None]:  #
     def poll() -> None:
         begun = False
         while not over.wait(POLL):
-            try:
-                done, total = ray.get(log.finished_rounds.remote())
-            except ray.exceptions.RayError:
-                continue  # the training reports the error
-            if total and not begun:
-                callback.stage("training")
-                begun = True
-            if total:
-                callback.progress(done, total)
+            with suppress(ray.exceptions.RayError):  # the training reports the error
+                done, total = ray.get(log.get.remote("rounds"))
+                if total and not begun:
+                    callback.stage("training")
+                    begun = True
+                if total:
+                    callback.progress(done, total)
 
     thread = Thread(target=poll, daemon=True)
     thread.start()

@@ -98,12 +98,13 @@ def survey_with(
 ) -> Survey:
     """Read all links of a store once, for given validation nodes (sorted node numbers)."""
     callback = callback or Callback()
+    callback.stage("reading the links")
     held = {part: _rows(nodes, part) for part in range(store.P)}
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
-    picked, taken, total = [], np.zeros(len(nodes), dtype=np.int64), store.P * (store.P + 1) // 2
+    picked, taken = [], np.zeros(len(nodes), dtype=np.int64)
     limit = min(NODE_LINKS, max(1, MAX_LINKS // max(1, len(nodes))))
-    for done, (a, b) in enumerate(buckets(store.P), 1):
+    for done, (a, b) in enumerate(order := list(buckets(store.P)), start=1):
         links = store.links(a, b)
         # Each link of the graph is in the sample with the probability that gives `LIMIT` links.
         random = np.random.default_rng([seed, a, b])
@@ -119,7 +120,7 @@ def survey_with(
             of_ends -= 2 * _count_classes(found[links[:, 0] == links[:, 1]], store.C)
         few = links[chosen]
         picked.append(np.stack([_number(a, few[:, 0]), _number(b, few[:, 1])], axis=1))
-        callback.progress(done, total)
+        callback.progress(done, len(order))
     tally = Tally(store.n, 4 * store.m - 2 * store.loops, of_nodes, of_ends)
     sample, split = _sample(store, np.concatenate(picked), nodes)
     return Survey(held, tally, sample, split)

@@ -24,20 +24,12 @@ import numpy as np
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
-from linkdist.store.format import (
-    DENSE,
-    VERSION,
-    bucket_file,
-    buckets,
-    expected_files,
-    part_file,
-    rows_in,
-)
+from linkdist.store.format import DENSE, VERSION, expected_files, part_file
 from linkdist.store.journal import Journal, open_journal
 from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import RECORD, report_of, resolve, write_runs
+from linkdist.store.resolve_links import RECORD, count_links, report_of, resolve, write_runs
 from linkdist.tables.bag_encoders import Text
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
@@ -152,13 +144,11 @@ class _Build:
     def plan(self, parts: int | None, memory: int, dtype: str) -> tuple[Survey, Layout]:
         """Survey the tables and choose the layout, unless the journal has both."""
         state = self.journal.state
-        if "survey" not in state:
+        if "surveyed" not in state:
             self._survey(parts, memory, dtype)
-        found = state["survey"]
-        guesses = {name: Guess(*guess) for name, guess in found["guesses"].items()}
-        encoders = FeatureEncoder.from_state(found["encoders"])
-        survey = Survey(found["rows"], tuple(found["classes"]), encoders, guesses)
-        self.journal.needed = _needed(survey, state["links"])
+        rows, classes, encoders, guesses = state["surveyed"]
+        guesses = {name: Guess(**guess) for name, guess in guesses.items()}
+        survey = Survey(rows, tuple(classes), FeatureEncoder.from_state(encoders), guesses)
         return survey, Layout(*state["layout"])
 
     def _survey(self, parts: int | None, memory: int, dtype: str) -> None:
@@ -177,19 +167,16 @@ class _Build:
             held = max(COPIES[kind] * _node_bytes(survey, kind), SORT_BYTES / HELD_PARTS)
             parts = parts_for(survey.rows, held, links, memory)
         check_parts(parts, links)
-        self.journal.needed = _needed(survey, links)
-        found = {
-            "rows": survey.rows,
-            "classes": survey.classes,
-            "encoders": survey.encoders.state(),
-            "guesses": {name: [found.kind, found.why] for name, found in survey.guesses.items()},
-        }
-        self.journal.commit(survey=found, links=links, layout=[parts, survey.encoders.d, kind])
+        guesses = {name: asdict(guess) for name, guess in survey.guesses.items()}
+        self.journal.commit(
+            surveyed=[survey.rows, survey.classes, survey.encoders.state(), guesses],
+            links=links, layout=[parts, survey.encoders.d, kind], needed=_needed(survey, links),
+        )  # fmt: skip
 
     def write_nodes(self, survey: Survey, layout: Layout) -> None:
         """Write the parts."""
         tables, journal, state = self.tables, self.journal, self.journal.state
-        if state.get("sorted", -1) < 0:
+        if "sorted" not in state:
             self.callback.stage("writing nodes")
             batches = self._batches(survey, layout, state.get("rows", 0))
             write_nodes(journal, batches, layout, self.budget, self._progress(survey.rows))
@@ -222,19 +209,17 @@ class _Build:
         """Write the buckets."""
         tables, journal, P = self.tables, self.journal, layout.P
         self.callback.stage("reading links")
-        batches = link_batches(
-            open_table(tables.edges), self.ends, min(LINKS, self.budget // RECORD)
-        )
+        size = min(LINKS, self.budget // RECORD)
+        batches = link_batches(open_table(tables.edges), self.ends, size)
         write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
         self.callback.stage("resolving links")
         progress = self._progress(P * (P + 1) // 2)
         resolve(journal, P, part_sizes(journal, P), tables.strict, progress)
-        return report_of(journal, tables.edges, self.ends, P, tables.strict)
+        return report_of(journal, tables, self.ends, P)
 
     def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
         """The fields of the manifest, except the files."""
         folder, state, tables = self.journal.folder, self.journal.state, self.tables
-        links = (rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(layout.P))
         encoders = survey.encoders.state()
         return {
             "kind": layout.kind,
@@ -242,7 +227,7 @@ class _Build:
             "classes": survey.classes,
             "labelled": count_labels(folder, layout.P, len(survey.classes)),
             "sizes": part_sizes(self.journal, layout.P),
-            "counts": tuple(links),
+            "counts": count_links(folder, layout.P),
             "loops": state["loops"] + state["isolated"],
             "synthetic": False,
             "columns": {"id": tables.id, "label": tables.label, "encoders": encoders},
@@ -264,8 +249,7 @@ def count_labels(folder: Path, P: int, C: int) -> list[int]:
     for part in range(P):
         y = np.load(folder / part_file(part, "labels.npy"))
         counts += np.bincount(y[y != UNKNOWN], minlength=C)
-    numbers: list[int] = counts.tolist()
-    return numbers
+    return list(map(int, counts))
 
 
 def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:

@@ -27,19 +27,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from linkdist._files import replace_text
 from linkdist.artifacts.manifest import some
-from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError, StoreError
 from linkdist.tables.feature_encoder import FeatureEncoder
 
@@ -60,7 +51,7 @@ HEADER = 128
 REBUILD = "Build it again, or copy it again from where it was built."
 NOT_A_STORE = "Name a directory that 'linkdist store build' or 'linkdist store synth' wrote."
 
-Count = Annotated[StrictInt, Field(ge=0, lt=2**48)]
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**48)]
 
 
 class File(NamedTuple):
@@ -78,7 +69,7 @@ class Columns(BaseModel):
     encoders: list[dict[str, Any]]
 
 
-class Manifest(BaseModel):
+class Manifest(BaseModel, frozen=True):
     """The description of a store.
 
     Attributes
@@ -110,8 +101,6 @@ class Manifest(BaseModel):
         All files except the manifest, by their path in the store.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     format: Literal["linkdist store"] = "linkdist store"
     version: Literal[2] = 2
     program: str = Field(default_factory=lambda: version("linkdist"))
@@ -122,7 +111,7 @@ class Manifest(BaseModel):
     sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_PARTS)]
     counts: tuple[Count, ...]
     loops: Count
-    synthetic: StrictBool
+    synthetic: Annotated[bool, Field(strict=True)]
     columns: Columns | None
     source: dict[str, Any]
     files: dict[str, File]
@@ -155,12 +144,6 @@ class Manifest(BaseModel):
         """Number of parts."""
         return len(self.sizes)
 
-    def matrix(self) -> IntArray:
-        """Number of links of each bucket as a (P, P) array, with zeros below the diagonal."""
-        counts = np.zeros((self.P, self.P), dtype=np.int64)
-        counts[np.triu_indices(self.P)] = self.counts
-        return counts
-
     def write(self, directory: Path) -> None:
         """Write the manifest, which makes the directory a store."""
         fields = self.model_dump(mode="json")
@@ -188,9 +171,8 @@ class Manifest(BaseModel):
             fields = json.loads(_read_bytes(directory))
             found, number = fields["format"], fields["version"]
         except (ValueError, RecursionError, LookupError, TypeError) as error:
-            raise StoreError(
-                f"{path} is not the manifest of a store, or it is truncated. {REBUILD}"
-            ) from error
+            problem = "is not the manifest of a store, or it is truncated"
+            raise StoreError(f"{path} {problem}. {REBUILD}") from error
         if found != FORMAT:
             raise StoreError(f"{path} is not the manifest of a store. {NOT_A_STORE}")
         if number != VERSION or type(number) is not int:
@@ -204,13 +186,10 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
-            problems = [
-                ": ".join(filter(None, [".".join(map(str, one["loc"])), one["msg"]]))
-                for one in error.errors()
-            ]
-            raise StoreError(
-                f"{path} was changed or is truncated ({some(problems, '; ')}). {REBUILD}"
-            ) from error
+            found = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+            problems = some([": ".join(filter(None, one)) for one in found], "; ")
+            problem = f"was changed or is truncated ({problems})"
+            raise StoreError(f"{path} {problem}. {REBUILD}") from error
 
 
 def _read_bytes(directory: Path) -> bytes:
@@ -220,10 +199,8 @@ def _read_bytes(directory: Path) -> bytes:
         if not directory.is_dir():
             problem = f"there is no directory {directory}. {NOT_A_STORE}"
         elif (directory / JOURNAL).exists():
-            problem = (
-                f"{directory} is unfinished: it has no {MANIFEST} yet. Run the command that "
-                "started it again; it continues where it stopped."
-            )
+            advice = "Run the command that started it again; it continues where it stopped."
+            problem = f"{directory} is unfinished: it has no {MANIFEST} yet. {advice}"
         else:
             problem = f"{directory} has no {MANIFEST}, so it is not a store. {NOT_A_STORE}"
         raise StoreError(problem) from error
@@ -314,24 +291,12 @@ def npy_header(shape: tuple[int, ...], dtype: npt.DTypeLike) -> bytes:
     True
     """
     file = io.BytesIO()
-    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    fields = {"descr": descr, "fortran_order": False, "shape": shape}
+    fields = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, fields)
     header = file.getvalue()
     if len(header) != HEADER:
         raise ValueError(f"the header has {len(header)} bytes: {shape} has too many dimensions")
     return header
-
-
-def as_bytes(array: npt.NDArray[Any]) -> memoryview:
-    """The memory of a C-contiguous array.
-
-    Examples
-    --------
-    >>> len(as_bytes(np.zeros((3, 2), np.uint32)))
-    24
-    """
-    return array.reshape(-1).view(np.uint8).data
 
 
 def rows_in(path: Path, width: int) -> int:

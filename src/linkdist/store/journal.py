@@ -26,7 +26,7 @@ from linkdist._files import ASIDE, move_into_place, replace_text, replacing, swe
 from linkdist.artifacts.manifest import some
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.progress import Callback
-from linkdist.store.format import JOURNAL, MANIFEST, File, Manifest, as_bytes, npy_header
+from linkdist.store.format import JOURNAL, MANIFEST, File, Manifest, npy_header
 from linkdist.store.plan import format_memory
 
 WORK = "work"
@@ -43,14 +43,12 @@ class Journal:
     target, folder : Path
         The directory of the store, and the directory that is renamed to it.
     state : dict
-        The progress of the work, as plain JSON.
-    needed : float
-        Approximate number of bytes of the complete store.
+        The progress of the work, as plain JSON; its `needed` is the approximate number of bytes of
+        the complete store.
     """
 
     def __init__(self, target: Path, folder: Path, request: Any, state: dict[str, Any]) -> None:  # noqa: ANN401
-        self.target, self.folder, self.state, self.needed = target, folder, state, 0.0
-        self._request = request
+        self.target, self.folder, self.state, self._request = target, folder, state, request
         self._lengths: dict[str, int] = state.pop("lengths", {})
         self._unsynced: set[str] = set()
         for name, length in self._lengths.items():
@@ -66,12 +64,11 @@ class Journal:
             self._unsynced.clear()
             replace_text(self.folder / JOURNAL, json.dumps(text))
 
-    def append(self, name: str, *content: bytes | memoryview) -> None:
+    def append(self, name: str, content: bytes | memoryview = b"") -> None:
         """Append to a file; without a `commit`, the next process drops these bytes."""
         path = self.folder / name
         with self._writing(path), path.open("ab" if name in self._lengths else "wb") as file:
-            for piece in content:
-                file.write(piece)
+            file.write(content)
             self._lengths[name] = file.tell()
         self._unsynced.add(name)
 
@@ -97,7 +94,7 @@ class Journal:
         """Write a complete .npy file."""
         with self.replace(name) as file:
             file.write(npy_header(array.shape, array.dtype))
-            file.write(as_bytes(np.ascontiguousarray(array)))
+            file.write(np.ascontiguousarray(array).data)
 
     def has(self, name: str) -> bool:
         """Whether a file exists."""
@@ -114,7 +111,7 @@ class Journal:
                 raise
             free = shutil.disk_usage(self.folder).free
             written = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-            missing = max(self.needed - written, 0)
+            missing = max(self.state.get("needed", 0) - written, 0)
             raise StoreError(
                 f"{path} cannot be written: {cause.strerror or cause}. "
                 f"{format_memory(written)} are written, about {format_memory(missing)} more are "
@@ -224,39 +221,32 @@ def check_target(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise OptionError(f"{target} is a file; a store is a directory. Choose another name.")
     names = _names(target)
-    foreign = sorted(names - NAMES)
+    foreign, other = sorted(names - NAMES), "Choose another directory, or"
     if names and (foreign or MANIFEST not in names):
         found = f"contains {some(foreign)}" if foreign else f"has files but no {MANIFEST}"
-        raise OptionError(
-            f"{target} {found}; only an empty directory or a store is replaced. "
-            "Choose another directory, or empty this one."
-        )
+        rule = "only an empty directory or a store is replaced"
+        raise OptionError(f"{target} {found}; {rule}. {other} empty this one.")
     if names and not overwrite:
-        raise OptionError(
-            f"{target} is already a store. Choose another directory, or give --overwrite."
-        )
+        raise OptionError(f"{target} is already a store. {other} give --overwrite.")
 
 
 def _check_building(folder: Path) -> None:
     """Raise an error if a directory that no build started is in the way."""
-    foreign = sorted(_names(folder) - NAMES)
-    if foreign:
-        raise OptionError(
-            f"{folder} contains {some(foreign)}, so it is not a store that is being built. Choose "
-            "another directory, or remove this one."
-        )
+    if foreign := sorted(_names(folder) - NAMES):
+        found = f"contains {some(foreign)}, so it is not a store that is being built"
+        raise OptionError(f"{folder} {found}. Choose another directory, or remove this one.")
 
 
 def _names(folder: Path) -> set[str]:
     """The names in a folder, without the temporary files that a kill leaves."""
+    ours = (f".{MANIFEST}.", f".{JOURNAL}.")
     try:
         names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
         return set()
     except OSError as error:
-        advice = "Choose another directory."
-        raise OptionError(f"{folder} cannot be read: {error.strerror}. {advice}") from error
-    ours = (f".{MANIFEST}.", f".{JOURNAL}.")
+        problem = f"{folder} cannot be read: {error.strerror}"
+        raise OptionError(f"{problem}. Choose another directory.") from error
     return {name for name in names if not (name.startswith(ours) and ASIDE.fullmatch(name))}
 
 
@@ -277,16 +267,13 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StoreError(
-                f"another process is building in {folder}. Wait for it, or choose another "
-                "directory."
-            ) from error
+            advice = "Wait for it, or choose another directory."
+            raise StoreError(f"another process is building in {folder}. {advice}") from error
         except OSError:  # a file system without locks
             pass
-        try:  # a folder that was renamed or removed meanwhile took the lock with it
+        same = False  # a folder that was renamed or removed meanwhile took the lock with it
+        with suppress(FileNotFoundError):
             same = os.path.samestat(os.fstat(handle), folder.stat())
-        except FileNotFoundError:
-            same = False
         if not same:
             raise StoreError(ended)
         yield

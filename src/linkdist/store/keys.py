@@ -19,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from linkdist.store.journal import WORK, Journal
-
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -141,6 +139,18 @@ def sort_unique(keys: Keys) -> Keys:
     return keys if first.all() else keys[first]
 
 
+def is_loop(keys: Keys) -> npt.NDArray[np.bool_]:
+    """Whether each of the links within one part is a self-loop.
+
+    Examples
+    --------
+    >>> is_loop(pack(np.array([1, 2]), np.array([1, 3]), within=True)).tolist()
+    [True, False]
+    """
+    same: npt.NDArray[np.bool_] = (keys >> HALF) == (keys & LOW)
+    return same
+
+
 def count_loops(keys: Keys) -> int:
     """The number of self-loops among the links within one part.
 
@@ -149,48 +159,4 @@ def count_loops(keys: Keys) -> int:
     >>> count_loops(pack(np.array([1, 2]), np.array([1, 3]), within=True))
     1
     """
-    return int(np.count_nonzero((keys >> HALF) == (keys & LOW)))
-
-
-class LinkedNodes:
-    """Which nodes of each part have links: one byte per node, on disk.
-
-    Marking a node twice changes nothing, so an interrupted build may repeat it.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from linkdist.store.journal import open_journal
-    >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
-    ...     linked = LinkedNodes(journal, [3])
-    ...     linked.mark(0, np.array([0, 2]))
-    ...     keys = pack(np.array([0]), np.array([2]), within=True)
-    ...     linked.add_self_loops(0, keys).tolist()
-    [2, 4294967297]
-    """
-
-    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
-        self._journal, self._sizes = journal, np.asarray(sizes).tolist()
-
-    def mark(self, part: int, rows: npt.NDArray[np.integer]) -> None:
-        """Record that these nodes have links."""
-        if len(rows):
-            flags = self._flags(part)
-            flags[rows] = 1
-            # Not a memory map: on a full disk that kills the process instead of raising an error.
-            with self._journal.replace(_file(part)) as file:
-                file.write(flags.data)
-
-    def add_self_loops(self, part: int, keys: Keys) -> Keys:
-        """The links within a part, and a self-loop at each of its nodes without links."""
-        isolated = np.flatnonzero(self._flags(part) == 0)
-        return sort_unique(np.concatenate([keys, pack(isolated, isolated, within=True)]))
-
-    def _flags(self, part: int) -> npt.NDArray[np.uint8]:
-        if self._journal.has(_file(part)):
-            return np.fromfile(self._journal.folder / _file(part), np.uint8)
-        return np.zeros(self._sizes[part], np.uint8)
-
-
-def _file(part: int) -> str:
-    return f"{WORK}/{part:04}.linked"
+    return int(np.count_nonzero(is_loop(keys)))

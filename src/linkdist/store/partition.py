@@ -21,7 +21,7 @@ from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, IntArray, stacked
 from linkdist.errors import StoreError, TableError
-from linkdist.store.format import HEADER, as_bytes, feature_files, part_file
+from linkdist.store.format import HEADER, feature_files, part_file
 from linkdist.store.journal import WORK, Journal
 from linkdist.store.keys import hash64, part_of, text_buffers
 from linkdist.tables.feature_encoder import FeatureEncoder
@@ -30,6 +30,8 @@ from linkdist.tables.validation import SHOWN
 
 Batch: TypeAlias = "tuple[pa.Array, IntArray, FeatureMatrix]"
 """Ids, labels and features of some nodes."""
+Done: TypeAlias = Callable[[int], None]
+"""Receives the number of steps that are done."""
 T = TypeVar("T")
 
 
@@ -80,11 +82,7 @@ def grouped(batches: Iterable[T], nbytes: Callable[[T], int], budget: int) -> It
 
 
 def write_nodes(
-    journal: Journal,
-    batches: Iterable[Batch],
-    layout: Layout,
-    budget: int,
-    progress: Callable[[int], None],
+    journal: Journal, batches: Iterable[Batch], layout: Layout, budget: int, progress: Done
 ) -> None:
     """Append batches of nodes to their parts.
 
@@ -102,7 +100,12 @@ def write_nodes(
         Receives the number of rows that are written.
     """
     if "rows" not in journal.state:
-        _create_files(journal, layout)
+        for part in range(layout.P):
+            features = feature_files(part, layout.kind)[:2]  # indptr is written at once
+            for name in (*features, part_file(part, "labels.npy")):
+                journal.append(name, bytes(HEADER))
+            for what in ("text", "lengths", "origin", "entries"):
+                journal.append(work_file(part, what))
         journal.commit(rows=0)
     for group in grouped(batches, lambda batch: sum(map(_nbytes, batch)), budget):
         row = journal.state["rows"]
@@ -133,8 +136,8 @@ def as_float16(
         half = x.astype(np.float16)
     if not np.isfinite(half).all():
         at, feature = np.argwhere(~np.isfinite(half))[0]
-        ends = np.cumsum([column.width for column in encoders.columns])
-        name = encoders.names[int(np.searchsorted(ends, feature, side="right"))]
+        owners = np.repeat(encoders.names, [column.width for column in encoders.columns])
+        name = str(owners[feature])
         raise TableError(
             f"{path}: row {row + at} is {x[at, feature]:.6g} standard deviations from the mean of "
             f"column {name!r}; the largest float16 is {np.finfo(np.float16).max:.0f}. Give --dtype "
@@ -143,7 +146,7 @@ def as_float16(
     return half
 
 
-def sort_ids(journal: Journal, layout: Layout, progress: Callable[[int], None]) -> None:
+def sort_ids(journal: Journal, layout: Layout, progress: Done) -> None:
     """Write the headers and ids of each part, and its sorted hashes with their rows.
 
     The journal counts duplicate ids as `duplicate_ids`, and has the first of them with their rows
@@ -182,16 +185,6 @@ def part_sizes(journal: Journal, P: int) -> list[int]:
     return [(journal.length(part_file(part, "labels.npy")) - HEADER) // 4 for part in range(P)]
 
 
-def _create_files(journal: Journal, layout: Layout) -> None:
-    """Create all files that grow, with room for a header in those that have one."""
-    for part in range(layout.P):
-        features = feature_files(part, layout.kind)[:2]  # indptr is written at once
-        for name in (*features, part_file(part, "labels.npy")):
-            journal.append(name, bytes(HEADER))
-        for what in ("text", "lengths", "origin", *(["entries"] if layout.kind == "csr" else [])):
-            journal.append(work_file(part, what))
-
-
 def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -> int:
     """Append nodes to their parts; the number of nodes."""
     ids, labels, features = zip(*batches, strict=True)
@@ -215,15 +208,14 @@ def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -
         }
         if layout.kind == "csr":
             data, indices, _ = feature_files(p, "csr")
-            among = slice(x.indptr[start], x.indptr[end])
-            arrays[data], arrays[indices] = x.data[among], x.indices[among].astype(np.int32)
-            entries = np.diff(x.indptr[start : end + 1])
-            arrays[work_file(p, "entries")] = entries.astype(np.uint32)
+            rows = x[here]
+            arrays[data], arrays[indices] = rows.data, rows.indices.astype(np.int32)
+            arrays[work_file(p, "entries")] = np.diff(rows.indptr).astype(np.uint32)
         else:
             arrays[part_file(p, "features.npy")] = x[here]
         journal.append(work_file(p, "text"), content)
         for name, array in arrays.items():
-            journal.append(name, as_bytes(array))
+            journal.append(name, array.data)
     return len(order)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from linkdist.errors import OptionError
@@ -97,17 +98,14 @@ def parts_for(nodes: int, node_bytes: float, links: int, memory: int) -> int:
         parts = nodes * node_bytes * min(HELD_PARTS, P) / P
         return parts + LINK_BYTES * bucket * min(HELD_BUCKETS, P * (P + 1) // 2)
 
-    low, high = 1, largest_parts(links)
-    if held(high) > memory / 2:
+    most = largest_parts(links)
+    if held(most) > memory / 2:
         raise OptionError(
             f"a memory of {format_memory(memory)} is too small for {nodes} nodes of "
-            f"{format_memory(node_bytes)} and {links} links: {_rule(high)}. "
-            f"Give --memory {2 * math.ceil(held(high))} or more."
+            f"{format_memory(node_bytes)} and {links} links: {_rule(most)}. "
+            f"Give --memory {2 * math.ceil(held(most))} or more."
         )
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if held(middle) <= memory / 2 else (middle + 1, high)
-    return low
+    return 1 + bisect_left(range(1, most), True, key=lambda P: held(P) <= memory / 2)
 
 
 def check_parts(parts: int, links: int) -> None:
@@ -139,8 +137,6 @@ def largest_parts(links: int) -> int:
     >>> largest_parts(64), largest_parts(192)
     (1, 2)
     """
-    if not MIN_BUCKET:
-        return MAX_PARTS
     return max(1, min(MAX_PARTS, (math.isqrt(1 + 8 * (links // MIN_BUCKET)) - 1) // 2))
 
 

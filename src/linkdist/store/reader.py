@@ -9,7 +9,6 @@ SHA-256 when this process reads it for the first time.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from linkdist.store.format import (
     HEADER,
     REBUILD,
     Manifest,
-    as_bytes,
     bucket_file,
     bucket_index,
     feature_files,
@@ -129,7 +127,9 @@ class Store:
     @property
     def counts(self) -> IntArray:
         """Number of links of each bucket, (P, P), with zeros below the diagonal."""
-        return self.manifest.matrix()
+        counts = np.zeros((self.P, self.P), dtype=np.int64)
+        counts[np.triu_indices(self.P)] = self.manifest.counts
+        return counts
 
     @property
     def part_bytes(self) -> list[int]:
@@ -178,9 +178,8 @@ class Store:
         try:
             return sparse.csr_matrix((*arrays, indptr), shape=(n, self.d))
         except ValueError as error:
-            raise StoreError(
-                f"{self.directory / names[2]} is invalid: {error}. {REBUILD}"
-            ) from error
+            path = self.directory / names[2]
+            raise StoreError(f"{path} is invalid: {error}. {REBUILD}") from error
 
     def labels(self, part: int) -> npt.NDArray[np.int32]:
         """The labels of the nodes of a part, (n_p,), -1 where unknown."""
@@ -224,33 +223,30 @@ class Store:
         for name, file in self.manifest.files.items():
             try:
                 found = (self.directory / name).stat().st_size
+                if found != file.size:
+                    problems.append(f"{name} has {found} bytes, not {file.size}")
             except OSError:
                 problems.append(f"{name} is missing")
-                continue
-            if found != file.size:
-                problems.append(f"{name} has {found} bytes, not {file.size}")
         return problems
 
     def _array(
         self, name: str, kind: str, shape: tuple[int, ...], out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
         """The array of a .npy file, read directly into its place."""
-        path = self.directory / name
-        expected = npy_header(shape, kind)
+        path, header = self.directory / name, npy_header(shape, kind)
+        size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
             with path.open("rb") as file:
-                header = file.read(HEADER)
-                size = file.seek(0, io.SEEK_END) - HEADER
-                if header != expected or size != math.prod(shape) * np.dtype(kind).itemsize:
+                if file.read(HEADER) != header or path.stat().st_size != size:
                     raise StoreError(f"{path} must contain {kind} of shape {shape}. {REBUILD}")
                 into = np.empty(shape, kind) if out is None else _first_rows(out, shape, kind)
-                file.seek(HEADER)
-                read = file.readinto(as_bytes(into))
+                content = into.reshape(-1).view(np.uint8).data
+                read = file.readinto(content)
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error.strerror}. {REBUILD}") from error
-        if read != into.nbytes:
+        if read != len(content):
             raise StoreError(f"{path} was truncated while it was read. {REBUILD}")
-        self._verify(path, header, as_bytes(into))
+        self._verify(path, header, content)
         return into
 
     def _verify(self, path: Path, *content: bytes | memoryview) -> None:
@@ -265,10 +261,8 @@ class Store:
         found = digest.hexdigest()
         expected = self.manifest.files[path.relative_to(self.directory).as_posix()].digest
         if found != expected:
-            raise StoreError(
-                f"{path} was damaged or changed: its SHA-256 begins with {found[:12]}, not with "
-                f"{expected[:12]}. {REBUILD}"
-            )
+            problem = f"its SHA-256 begins with {found[:12]}, not with {expected[:12]}"
+            raise StoreError(f"{path} was damaged or changed: {problem}. {REBUILD}")
         _verified.add(key)
 
 

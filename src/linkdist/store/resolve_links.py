@@ -9,7 +9,7 @@ nodes have no link, and each of these gets a self-loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,22 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkdist.errors import StoreError
-from linkdist.store.format import as_bytes, bucket_file, bucket_index, buckets
+from linkdist.store.format import bucket_file, bucket_index, buckets, rows_in
 from linkdist.store.journal import WORK, Journal
-from linkdist.store.keys import (
-    Keys,
-    LinkedNodes,
-    count_loops,
-    hash64,
-    pack,
-    part_of,
-    sort_unique,
-    unpack,
-)
-from linkdist.store.partition import grouped, work_file
+from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of, sort_unique, unpack
+from linkdist.store.partition import Done, grouped, work_file
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
 from linkdist.tables.parsing import as_mask
+from linkdist.tables.source import Tables
 from linkdist.tables.validation import SHOWN
 
 RUNS, INDEX = f"{WORK}/runs", f"{WORK}/runs.index"
@@ -49,16 +41,14 @@ COMMIT_LINKS = 1 << 20
 CHUNK = 1 << 20
 """Number of links that are looked up at once."""
 
+Batch: TypeAlias = "tuple[int, pa.Array, pa.Array]"
+"""The number of the first row, and the two ids of each row, as `link_batches` gives them."""
 Records: TypeAlias = npt.NDArray[np.uint64]
 """(m, 3): the hashes of the two ids of each link, and its row in the table."""
 
 
 def write_runs(
-    journal: Journal,
-    batches: Iterable[tuple[int, pa.Array, pa.Array]],
-    P: int,
-    budget: int,
-    progress: Callable[[int], None],
+    journal: Journal, batches: Iterable[Batch], P: int, budget: int, progress: Done
 ) -> None:
     """Write the rows of a link table as runs, each sorted by bucket.
 
@@ -78,22 +68,19 @@ def write_runs(
     """
     if "read" not in journal.state:
         journal.append(RUNS)
-        journal.append(INDEX)
+        _write_run(journal, np.empty((0, 3), np.uint64), P)
         journal.commit(read=0, missing=0, first_missing=[])
     hashed = _hashed(batches, journal.state["read"])
     for group in grouped(hashed, lambda batch: batch[0].nbytes, budget):
         _write_run(journal, np.concatenate([records for records, _ in group]), P)
-        missing = np.concatenate([rows for _, rows in group])
-        _count(journal.state, "missing", missing)
-        read = journal.state["read"] + sum(map(len, (each for one in group for each in one)))
-        journal.commit(read=read)
-        del group, missing  # before the next group is collected
-        progress(read)
+        _count(journal.state, "missing", np.concatenate([rows for _, rows in group]))
+        read = sum(len(records) + len(rows) for records, rows in group)
+        journal.commit(read=journal.state["read"] + read)
+        del group  # before the next group is collected
+        progress(journal.state["read"])
 
 
-def resolve(
-    journal: Journal, P: int, sizes: list[int], strict: bool, progress: Callable[[int], None]
-) -> None:
+def resolve(journal: Journal, P: int, sizes: list[int], strict: bool, progress: Done) -> None:
     """Write the buckets.
 
     Parameters
@@ -111,11 +98,10 @@ def resolve(
     state = journal.state
     for name in ("resolved", "kept", "unknown", "duplicates", "loops", "isolated"):
         state.setdefault(name, 0)
-    runs, index, linked = _Runs(journal, P), HashIndex(journal.folder), LinkedNodes(journal, sizes)
-    pending = 0
-    order = sorted(buckets(P), key=lambda pair: (pair[0] == pair[1], pair))
+    index, writer, pending = HashIndex(journal.folder), BucketWriter(journal, sizes), 0
+    order = sorted(buckets(P), key=lambda pair: pair[0] == pair[1])
     for done, (a, b) in enumerate(order[state["resolved"] :], start=state["resolved"] + 1):
-        records = runs.bucket(a, b)
+        records = _read_bucket(journal, P, a, b)
         i, j = index.find(a, records[:, 0]), index.find(b, records[:, 1])
         known = (i >= 0) & (j >= 0)
         keys = pack(i[known], j[known], within=a == b)
@@ -127,15 +113,8 @@ def resolve(
         keys = sort_unique(keys)
         state["kept"] += len(keys)
         state["duplicates"] += total - len(keys)
-        links = unpack(keys)
-        linked.mark(a, links[:, 0])
-        linked.mark(b, links[:, 1])
-        if a == b:
-            state["loops"] += count_loops(keys)
-            every = linked.add_self_loops(a, keys)
-            state["isolated"] += len(every) - len(keys)
-            links = unpack(every)
-        journal.save(bucket_file(a, b), links)
+        state["loops"] += int(is_loop(keys).sum()) if a == b else 0
+        state["isolated"] += writer.write(a, b, keys)
         pending += total
         if pending >= COMMIT_LINKS or done == len(order):
             journal.commit(resolved=done)
@@ -143,9 +122,12 @@ def resolve(
         progress(done)
 
 
-def report_of(
-    journal: Journal, path: Path, ends: tuple[str, str], P: int, strict: bool
-) -> LinkReport:
+def count_links(folder: Path, P: int) -> list[int]:
+    """The number of links of each bucket, from the lengths of the files."""
+    return [rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)]
+
+
+def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -> LinkReport:
     """The counts of the rows of the link table.
 
     Raises
@@ -156,19 +138,61 @@ def report_of(
     state = journal.state
     lost = sorted([*state.get("first_missing", []), *state.get("first_unknown", [])])[:SHOWN]
     again, loops = (state.get(f"first_{name}", []) for name in ("duplicates", "loops"))
-    texts = _texts(path, ends, {*lost, *again, *loops})
+    texts = _texts(tables.edges, ends, {*lost, *again, *loops})
     index = HashIndex(journal.folder)
-    report = LinkReport(
-        state["read"],
-        state["kept"],
-        state["unknown"] + state["missing"],
-        state["duplicates"],
-        state["loops"],
-        tuple((row, _unknown_id(index, texts[row], P)) for row in lost),
-    )
+    unknown = state["unknown"] + state["missing"]
+    counts = (state["read"], state["kept"], unknown, state["duplicates"], state["loops"])
+    examples = tuple((row, _unknown_id(index, texts[row], P)) for row in lost)
+    report = LinkReport(*counts, examples)
     pairs = ((rows, [texts[row] for row in rows]) for rows in (again, loops))
-    check_links(path, ends, report, strict, *pairs)
+    check_links(tables.edges, ends, report, tables.strict, *pairs)
     return report
+
+
+class BucketWriter:
+    """Writes the buckets, those within a part last, with a self-loop at each node without links.
+
+    Which nodes have links is on disk, one byte per node. Marking a node twice changes nothing, so
+    an interrupted build may repeat it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.journal import open_journal
+    >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
+    ...     keys = pack(np.array([0]), np.array([2]), within=True)
+    ...     isolated = BucketWriter(journal, [3]).write(0, 0, keys)
+    ...     isolated, np.load(journal.folder / "links/0000-0000.npy").tolist()
+    (1, [[0, 2], [1, 1]])
+    """
+
+    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
+        self._journal, self._sizes = journal, np.asarray(sizes).tolist()
+
+    def write(self, a: int, b: int, keys: Keys) -> int:
+        """Write sorted links between two parts; the number of nodes that got a self-loop."""
+        links, isolated = unpack(keys), np.empty(0, np.int64)
+        if len(links):
+            self._mark(a, links[:, 0])
+            self._mark(b, links[:, 1])
+        if a == b:
+            isolated = np.flatnonzero(self._flags(a) == 0)
+            loops = pack(isolated, isolated, within=True)
+            links = unpack(sort_unique(np.concatenate([keys, loops])))
+        self._journal.save(bucket_file(a, b), links)
+        return len(isolated)
+
+    def _mark(self, part: int, rows: npt.NDArray[np.uint32]) -> None:
+        flags = self._flags(part)
+        flags[rows] = 1
+        # Not a memory map: on a full disk that kills the process instead of raising an error.
+        with self._journal.replace(work_file(part, "linked")) as file:
+            file.write(flags.data)
+
+    def _flags(self, part: int) -> npt.NDArray[np.uint8]:
+        if self._journal.has(name := work_file(part, "linked")):
+            return np.fromfile(self._journal.folder / name, np.uint8)
+        return np.zeros(self._sizes[part], np.uint8)
 
 
 class HashIndex:
@@ -194,9 +218,7 @@ class HashIndex:
         return [np.load(self._folder / name) for name in names]
 
 
-def _hashed(
-    batches: Iterable[tuple[int, pa.Array, pa.Array]], done: int
-) -> Iterator[tuple[Records, Records]]:
+def _hashed(batches: Iterable[Batch], done: int) -> Iterator[tuple[Records, Records]]:
     """Records of links, and the rows that have no id; the first `done` rows are left out."""
     for row, sources, targets in batches:
         skip = max(0, done + 1 - row)
@@ -220,36 +242,25 @@ def _write_run(journal: Journal, records: Records, P: int) -> None:
     order = np.argsort(place.astype(np.uint16) if number <= 1 << 16 else place, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=number))])
     starts += journal.length(RUNS) // RECORD
-    journal.append(INDEX, as_bytes(starts.astype(np.int64)))
-    journal.append(RUNS, as_bytes(records[order]))
+    journal.append(INDEX, starts.astype(np.int64).data)
+    journal.append(RUNS, records[order].data)
 
 
-class _Runs:
-    """The runs, from which a bucket is collected."""
-
-    def __init__(self, journal: Journal, P: int) -> None:
-        self._path, self._P = journal.folder / RUNS, P
-        shape = (-1, P * (P + 1) // 2 + 1)
-        self._starts: npt.NDArray[np.int64] = (
-            np.memmap(journal.folder / INDEX, np.int64, "r").reshape(shape)
-            if journal.length(INDEX)
-            else np.empty((0, shape[1]), np.int64)
-        )
-
-    def bucket(self, a: int, b: int) -> Records:
-        """The (m, 3) records of a bucket, in the order of the rows of the table."""
-        place = bucket_index(a, b, self._P)
-        bounds = np.array(self._starts[:, place : place + 2])
-        records = np.empty((int(np.diff(bounds).sum()), 3), dtype=np.uint64)
-        filled = 0
-        with self._path.open("rb") as file:
-            for start, end in bounds.tolist():
-                file.seek(start * RECORD)
-                into = as_bytes(records[filled : filled + end - start])
-                if file.readinto(into) != len(into):
-                    raise StoreError(f"{self._path} is truncated. Remove it and build again.")
-                filled += end - start
-        return records
+def _read_bucket(journal: Journal, P: int, a: int, b: int) -> Records:
+    """Collect the records of a bucket, in the order of the rows of the table."""
+    path, place = journal.folder / RUNS, bucket_index(a, b, P)
+    starts = np.memmap(journal.folder / INDEX, np.int64, "r").reshape(-1, P * (P + 1) // 2 + 1)
+    bounds = np.array(starts[:, place : place + 2])
+    records = np.empty((int(np.diff(bounds).sum()), 3), dtype=np.uint64)
+    filled = 0
+    with path.open("rb") as file:
+        for start, end in bounds.tolist():
+            file.seek(start * RECORD)
+            run = records[filled : filled + end - start]
+            if file.readinto(run.data) != run.nbytes:
+                raise StoreError(f"{path} is truncated. Remove it and build again.")
+            filled += end - start
+    return records
 
 
 def _keep_first(state: dict[str, Any], name: str, rows: npt.NDArray[np.uint64]) -> None:
@@ -271,9 +282,7 @@ def _keep_examples(
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
     _keep_first(state, "duplicates", rows[order[~first]])
     if within:
-        once = order[first]
-        links = unpack(keys[once])
-        _keep_first(state, "loops", rows[once[links[:, 0] == links[:, 1]]])
+        _keep_first(state, "loops", rows[order[first & is_loop(ordered)]])
 
 
 def _texts(path: Path, ends: tuple[str, str], rows: set[int]) -> dict[int, list[str | None]]:

@@ -12,8 +12,9 @@ process that continues after a kill skips the files that exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,14 @@ import numpy.typing as npt
 
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import OptionError, check_names
-from linkdist.progress import Callback
+from linkdist.progress import Callback, Progress
 from linkdist.store.build import count_labels
-from linkdist.store.format import (
-    DENSE,
-    HEADER,
-    as_bytes,
-    bucket_file,
-    buckets,
-    expected_files,
-    npy_header,
-    part_file,
-    rows_in,
-)
+from linkdist.store.format import DENSE, bucket_file, buckets, expected_files, npy_header, part_file
 from linkdist.store.journal import Journal, open_journal
-from linkdist.store.keys import Keys, LinkedNodes, pack, sort_unique, unpack
+from linkdist.store.keys import Keys, pack, sort_unique
 from linkdist.store.plan import MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
+from linkdist.store.resolve_links import BucketWriter, count_links
 
 ACCURACY = 0.6
 """Accuracy of the best classifier that uses features alone."""
@@ -79,13 +71,13 @@ class Planted:
         """Raise an error with all values that are out of range."""
         check_names("type of features", [self.dtype], DENSE)
         least = {"nodes": 2, "links": 1, "features": 1, "classes": 2, "seed": 0}
-        least |= {"labelled": 0, "homophily": 0}
-        problems = []
-        for name, low in least.items():
-            value, is_share = getattr(self, name), name in ("labelled", "homophily")
-            if value < low or (is_share and value > 1):
-                rule = "0 to 1" if is_share else f"{low} or more"
-                problems.append(f"--{name} must be {rule}; found {value}.")
+        rules = {name: (low, math.inf, f"{low} or more") for name, low in least.items()}
+        rules |= dict.fromkeys(("labelled", "homophily"), (0, 1, "0 to 1"))
+        problems = [
+            f"--{name} must be {rule}; found {getattr(self, name)}."
+            for name, (low, high, rule) in rules.items()
+            if not low <= getattr(self, name) <= high
+        ]
         if problems:
             raise OptionError(" ".join(problems))
 
@@ -132,37 +124,28 @@ def synth(
     check_parts(parts, planted.links)
     sizes = np.diff(np.arange(parts + 1) * planted.nodes // parts)
     with open_journal(out, {"synth": asdict(planted), "parts": parts}, overwrite) as journal:
-        journal.needed = _nbytes(planted, parts)
-        journal.commit()
+        width = planted.features * np.dtype(planted.dtype).itemsize + 2 * 4 + 1
+        journal.commit(needed=planted.nodes * width + planted.links * 8)
         callback.stage("generating nodes")
         for part, n in enumerate(sizes.tolist()):
             _write_part(journal, planted, part, n)
             callback.progress(part + 1, parts)
         callback.stage("generating links")
-        for done, _ in enumerate(_write_buckets(journal, planted, sizes), start=1):
-            callback.progress(done, parts * (parts + 1) // 2)
+        _write_buckets(journal, planted, sizes, callback.progress)
         names = expected_files(parts, planted.dtype, synthetic=True)
         journal.finish(names, _fields(journal.folder, planted, sizes), callback)
     return Store.open(out)
 
 
-def _nbytes(planted: Planted, parts: int) -> float:
-    """Number of bytes of the complete store."""
-    node = planted.features * np.dtype(planted.dtype).itemsize + 2 * 4 + 1
-    return planted.nodes * node + planted.links * 8 + (3 * parts + parts**2 / 2) * HEADER
-
-
 def _write_part(journal: Journal, planted: Planted, part: int, n: int) -> None:
-    truth, labels, features = (
-        part_file(part, f"{name}.npy") for name in ("truth", "labels", "features")
-    )
+    features = part_file(part, "features.npy")
     if journal.has(features):
         return
     random = np.random.default_rng([planted.seed, NODE, part])
     y = random.integers(0, planted.classes, n, dtype=np.int32)
     known = random.random(n, dtype=np.float32) < planted.labelled
-    journal.save(truth, y)
-    journal.save(labels, np.where(known, y, np.int32(UNKNOWN)))
+    journal.save(part_file(part, "truth.npy"), y)
+    journal.save(part_file(part, "labels.npy"), np.where(known, y, np.int32(UNKNOWN)))
     means = _means(planted)
     with journal.replace(features) as file:  # last: if it exists, so do the other two
         file.write(npy_header((n, planted.features), planted.dtype))
@@ -171,7 +154,7 @@ def _write_part(journal: Journal, planted: Planted, part: int, n: int) -> None:
             classes = y[start : start + step]
             x = random.standard_normal((len(classes), planted.features), dtype=np.float32)
             x += means[classes]
-            file.write(as_bytes(x.astype(planted.dtype)))
+            file.write(x.astype(planted.dtype).data)
 
 
 def _means(planted: Planted) -> npt.NDArray[np.float32]:
@@ -199,27 +182,19 @@ def _distance(C: int) -> float:
     return low
 
 
-def _write_buckets(journal: Journal, planted: Planted, sizes: IntArray) -> Iterator[None]:
+def _write_buckets(journal: Journal, planted: Planted, sizes: IntArray, progress: Progress) -> None:
     """Write the links between parts, then those within, with self-loops at isolated nodes."""
     P = len(sizes)
     share = np.triu(2 * np.outer(sizes, sizes) - np.diag(sizes**2))[np.triu_indices(P)]
     ends = np.rint(planted.links * (np.cumsum(share) / share.sum())).astype(np.int64)
     wanted = dict(zip(buckets(P), np.diff(ends, prepend=0).tolist(), strict=True))
-    linked = LinkedNodes(journal, sizes)
-    for within in (False, True):
-        for b in range(P):
-            others: _ByClass | None = None
-            for a in [b] if within else range(b):
-                if not journal.has(bucket_file(a, b)):
-                    others = others or _ByClass(_truth(journal, b), planted.classes)
-                    keys = _draw(journal, planted, others, wanted[a, b], a, b)
-                    links = unpack(keys)
-                    linked.mark(a, links[:, 0])
-                    linked.mark(b, links[:, 1])
-                    if within:
-                        links = unpack(linked.add_self_loops(b, keys))
-                    journal.save(bucket_file(a, b), links)
-                yield
+    writer = BucketWriter(journal, sizes)
+    by_class = lru_cache(1)(lambda part: _ByClass(_truth(journal, part), planted.classes))
+    order = sorted(buckets(P), key=lambda pair: (pair[0] == pair[1], pair[1]))
+    for done, (a, b) in enumerate(order, start=1):
+        if not journal.has(bucket_file(a, b)):
+            writer.write(a, b, _draw(journal, planted, by_class(b), wanted[a, b], a, b))
+        progress(done, len(order))
 
 
 class _ByClass:
@@ -258,18 +233,16 @@ def _truth(journal: Journal, part: int) -> npt.NDArray[np.int32]:
 
 def _fields(folder: Path, planted: Planted, sizes: IntArray) -> dict[str, Any]:
     """The fields of the manifest, except the files."""
-    P, loops = len(sizes), 0
-    for part in range(P):
-        links = np.load(folder / bucket_file(part, part))
-        loops += int((links[:, 0] == links[:, 1]).sum())
+    P = len(sizes)
+    within = (np.load(folder / bucket_file(part, part)) for part in range(P))
     return {
         "kind": planted.dtype,
         "d": planted.features,
-        "classes": tuple(str(c) for c in range(planted.classes)),
+        "classes": [str(c) for c in range(planted.classes)],
         "labelled": count_labels(folder, P, planted.classes),
         "sizes": sizes.tolist(),
-        "counts": [rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)],
-        "loops": loops,
+        "counts": count_links(folder, P),
+        "loops": sum(int((links[:, 0] == links[:, 1]).sum()) for links in within),
         "synthetic": True,
         "columns": None,
         "source": asdict(planted),

@@ -59,19 +59,18 @@ def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
     target = Path(directory).resolve()
     store = Store(target, Manifest.read(target))
     forget_verified()
-    problems = store.size_problems()
-    checks = _Checks(store)
+    checks, problems = _Checks(store), store.size_problems()
     broken = {problem.partition(" ")[0] for problem in problems}
     callback.stage("checking")
     work = list(checks.all())
-    for done, (check_one, arguments, names) in enumerate(work, start=1):
-        if not broken.intersection(names):
+    for done, (check_one, names, *numbers) in enumerate(work, start=1):
+        if broken.isdisjoint(names):
             try:
-                problems += check_one(*arguments, *names)
+                problems += check_one(*numbers, *names)
             except StoreError as error:
                 problems.append(str(error))
         callback.progress(done, len(work))
-    return problems or checks.totals()
+    return problems or list(checks.totals())
 
 
 class _Checks:
@@ -82,72 +81,66 @@ class _Checks:
         self._labelled = np.zeros(store.C, dtype=np.int64)
         self._loops = 0
 
-    def all(self) -> Iterator[tuple[Any, tuple[int, ...], list[str]]]:
-        """Each check with its arguments and the files that it reads."""
+    def all(self) -> Iterator[tuple[Any, ...]]:
+        """Each check with the files that it reads, and the numbers of its part or parts."""
         store = self._store
         last = (self.truth, "truth.npy") if store.manifest.synthetic else (self.ids, "ids.arrow")
         for part in range(store.P):
-            yield self.features, (part,), feature_files(part, store.kind)
+            yield self.features, feature_files(part, store.kind), part
             for check_one, what in ((self.labels, "labels.npy"), last):
-                yield check_one, (part,), [part_file(part, what)]
+                yield check_one, [part_file(part, what)], part
         for a, b in buckets(store.P):
-            yield self.links, (a, b), [bucket_file(a, b)]
+            yield self.links, [bucket_file(a, b)], a, b
 
-    def features(self, part: int, *names: str) -> list[str]:
+    def features(self, part: int, *names: str) -> Iterator[str]:
         x: Any = self._store.features(part)
         if sparse.issparse(x):
             if (np.diff(x.indptr) < 0).any():
-                return [f"{names[2]} must not decrease"]
+                yield f"{names[2]} must not decrease"
             if len(x.indices) and not 0 <= x.indices.min() <= x.indices.max() < self._store.d:
-                return [f"{names[1]} must contain features 0..{self._store.d - 1}"]
+                yield f"{names[1]} must contain features 0..{self._store.d - 1}"
             x = x.data
-        bad = int((~np.isfinite(x)).sum())
-        return [f"{names[0]} must contain finite numbers; {bad} are not"] if bad else []
+        if bad := int((~np.isfinite(x)).sum()):
+            yield f"{names[0]} must contain finite numbers; {bad} are not"
 
-    def labels(self, part: int, name: str) -> list[str]:
-        y = self._store.labels(part)
-        problems = self._outside(y, UNKNOWN, name)
-        if not problems:
-            self._labelled += np.bincount(y[y != UNKNOWN], minlength=self._store.C)
-        return problems
+    def labels(self, part: int, name: str) -> Iterator[str]:
+        y, C = self._store.labels(part), self._store.C
+        self._labelled += np.bincount(y[(y >= 0) & (y < C)], minlength=C)
+        return self._outside(y, UNKNOWN, name)
 
-    def truth(self, part: int, name: str) -> list[str]:
+    def truth(self, part: int, name: str) -> Iterator[str]:
         return self._outside(self._store.truth(part), 0, name)
 
-    def _outside(self, y: npt.NDArray[np.int32], least: int, name: str) -> list[str]:
+    def _outside(self, y: npt.NDArray[np.int32], least: int, name: str) -> Iterator[str]:
         C = self._store.C
-        bad = int(((y < least) | (y >= C)).sum())
-        return [f"{name} must contain {least}..{C - 1}; {bad} are outside"] if bad else []
+        if bad := int(((y < least) | (y >= C)).sum()):
+            yield f"{name} must contain {least}..{C - 1}; {bad} are outside"
 
-    def ids(self, part: int, name: str) -> list[str]:
+    def ids(self, part: int, name: str) -> Iterator[str]:
         ids = self._store.ids(part)
         if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
-            return [f"{name} contains duplicate or missing ids"]
-        elsewhere = int((part_of(hash64(ids), self._store.P) != part).sum())
-        return [f"{name} contains {elsewhere} ids of other parts"] if elsewhere else []
+            yield f"{name} contains duplicate or missing ids"
+        elif elsewhere := int((part_of(hash64(ids), self._store.P) != part).sum()):
+            yield f"{name} contains {elsewhere} ids of other parts"
 
-    def links(self, a: int, b: int, name: str) -> list[str]:
-        store, problems = self._store, []
-        links = store.links(a, b)
+    def links(self, a: int, b: int, name: str) -> Iterator[str]:
+        links, sizes = self._store.links(a, b), self._store.manifest.sizes
         for part, rows in zip((a, b), links.T, strict=True):
-            outside = int((rows >= store.sizes[part]).sum())
-            if outside:
-                rule = f"{name} must contain rows 0..{store.sizes[part] - 1} of part {part}"
-                problems.append(f"{rule}; {outside} are outside")
+            if outside := int((rows >= sizes[part]).sum()):
+                rule = f"{name} must contain rows 0..{sizes[part] - 1} of part {part}"
+                yield f"{rule}; {outside} are outside"
         keys = pack(links[:, 0], links[:, 1], within=False)
         if (keys[1:] <= keys[:-1]).any():
-            problems.append(f"{name} must contain sorted links without duplicates")
+            yield f"{name} must contain sorted links without duplicates"
         if a == b:
             if (links[:, 0] > links[:, 1]).any():
-                problems.append(f"{name} must contain links with the smaller row first")
+                yield f"{name} must contain links with the smaller row first"
             self._loops += count_loops(keys)
-        return problems
 
-    def totals(self) -> list[str]:
+    def totals(self) -> Iterator[str]:
         """Compare the counts with those of the manifest."""
-        store, problems = self._store, []
-        if self._loops != store.loops:
-            problems.append(f"the manifest has {store.loops} self-loops; there are {self._loops}")
-        if self._labelled.tolist() != list(store.manifest.labelled):
-            problems.append("the counts of labels in the manifest differ from those of the parts")
-        return problems
+        manifest = self._store.manifest
+        if self._loops != manifest.loops:
+            yield f"the manifest has {manifest.loops} self-loops; there are {self._loops}"
+        if self._labelled.tolist() != list(manifest.labelled):
+            yield "the counts of labels in the manifest differ from those of the parts"
