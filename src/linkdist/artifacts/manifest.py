@@ -25,11 +25,7 @@ from linkdist.tables.feature_encoder import FeatureEncoder
 FORMAT = 3
 
 HEADER = "model.json"
-WEIGHTS, REPLAY, ONNX = BINARY = (
-    "weights.safetensors",
-    "replay.safetensors",
-    "model.onnx",
-)
+WEIGHTS, REPLAY, ONNX = BINARY = ("weights.safetensors", "replay.safetensors", "model.onnx")
 CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"
 FILES = (HEADER, *BINARY, CARD, CURVE, REPORT)
 
@@ -201,10 +197,7 @@ def _check_shape(
 
 
 def _check_files(
-    target: Path,
-    expected: Collection[str],
-    digests: Mapping[str, Any],
-    files: Mapping[str, bytes],
+    target: Path, expected: Collection[str], digests: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> None:
     problems = []
     for name in sorted(expected):

@@ -45,11 +45,10 @@ from linkdist.artifacts.manifest import (
     read_header,
     some,
 )
-from linkdist.artifacts.model_card import model_card
+from linkdist.artifacts.model_card import card_curve, model_card
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.report.curve import card_curve
 from linkdist.tables.feature_encoder import FeatureEncoder
 
 

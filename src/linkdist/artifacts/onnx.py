@@ -204,11 +204,7 @@ class _Builder:
     """Builds an ONNX graph from single operations."""
 
     def __init__(
-        self,
-        onnx: Untyped,
-        saved: Saved,
-        encoders: FeatureEncoder | None,
-        neighbour: bool,
+        self, onnx: Untyped, saved: Saved, encoders: FeatureEncoder | None, neighbour: bool
     ) -> None:
         self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
         self.R, self.d, _ = saved.model.network.first.weight.shape
@@ -385,11 +381,7 @@ def _batch(encoders: FeatureEncoder, feed: Mapping[str, Array]) -> pa.RecordBatc
 
 
 def _difference(
-    runtime: Untyped,
-    content: bytes,
-    saved: Saved,
-    features: FeatureMatrix,
-    feed: Feed,
+    runtime: Untyped, content: bytes, saved: Saved, features: FeatureMatrix, feed: Feed
 ) -> float:
     """The largest difference between the outputs of the file and the model, of both heads."""
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -14,7 +14,9 @@ from linkdist.report.charts import (
     DARK,
     DRAWN,
     LIGHT,
+    MODES,
     SHOWN,
+    accuracy_curve,
     class_mark,
     draw_map,
     heat_map,
@@ -23,10 +25,9 @@ from linkdist.report.charts import (
     score_chart,
     score_groups,
 )
-from linkdist.report.curve import MODES, accuracy_curve, evaluation_unit
 from linkdist.report.hidden_map import HiddenMap
 from linkdist.report.metrics import ClassScores, Metrics, ValidationMetrics, row_shares
-from linkdist.report.svg import percent, plain, short
+from linkdist.report.svg import evaluation_unit, percent, plain, short
 from linkdist.training.panel.estimates import Estimates, Score, interval
 
 METHODS = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}

@@ -168,11 +168,7 @@ class Metrics:
 
 
 def compute_metrics(
-    graph: Graph,
-    splits: Sequence[Split],
-    result: Fit,
-    ids: Sequence[Any],
-    map: bool | None = None,
+    graph: Graph, splits: Sequence[Split], result: Fit, ids: Sequence[Any], map: bool | None = None
 ) -> Metrics:
     """Compute the metrics of a trained model.
 
