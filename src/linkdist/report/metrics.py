@@ -61,6 +61,11 @@ class Reliability(NamedTuple):
     accuracy: Array
     error: float
 
+    @property
+    def mean_confidence(self) -> float:
+        """The mean confidence of all predictions."""
+        return float(np.average(self.confidence, weights=self.counts))
+
 
 class ModeMetrics(NamedTuple):
     """Metrics of one prediction mode; rows of `confusion` are true classes."""
