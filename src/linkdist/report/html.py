@@ -9,23 +9,8 @@ from typing import Any
 import numpy as np
 
 from linkdist.data.graph import IntArray
+from linkdist.report import charts
 from linkdist.report._jinja import render
-from linkdist.report.charts import (
-    DARK,
-    DRAWN,
-    LIGHT,
-    MODES,
-    SHOWN,
-    accuracy_curve,
-    class_mark,
-    draw_map,
-    heat_map,
-    interval_text,
-    reliability_diagram,
-    score_chart,
-    score_groups,
-)
-from linkdist.report.hidden_map import HiddenMap
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
 from linkdist.report.svg import evaluation_unit, percent, plain, short
 from linkdist.training.panel.estimates import Estimates, Score, interval
@@ -76,18 +61,12 @@ def render_report(name: str, metrics: Metrics, about: Mapping[str, Any]) -> str:
         **_printable({"name": name, **facts}),
         metrics=metrics,
         methods=METHODS,
-        modes=MODES,
         estimates=metrics.estimates,
-        score_chart=score_chart,
-        score_groups=score_groups,
-        interval_text=interval_text,
-        drawn=DRAWN,
         accuracies=_accuracies(metrics),
         links=_links(metrics, shown),
-        map=_map(metrics.map, metrics.classes, shown) if metrics.map else None,
+        shown=shown,
         few_links=FEW_LINKS,
-        light=LIGHT,
-        dark=DARK,
+        charts=charts,
         validation=metrics.validation,
         **_validation(metrics, metrics.validation, shown, about) if metrics.validation else {},
     )
@@ -114,7 +93,7 @@ def _accuracies(metrics: Metrics) -> list[tuple[str, float, str]]:
             (
                 "links" if score.links else "features",
                 score.accuracy,
-                f"for {estimates.rows}; 90\xa0% interval {interval_text(score)}",
+                f"for {estimates.rows}; 90\xa0% interval {charts.interval_text(score)}",
             )
             for score in estimates.new_rows
         ]
@@ -134,10 +113,11 @@ def _validation(
     scores = modes["features"].scores
     present = np.flatnonzero(scores.support)
     order = present[np.argsort(scores.f1[present], kind="stable")]
+    evaluations = len(validation.curves["features"])
     # SelfLinkDist evaluates once per cycle, and the chart of estimates has its accuracy already.
-    flat = estimates and len(validation.curves["features"]) < FEW_EVALUATIONS
+    flat = estimates and evaluations < FEW_EVALUATIONS
     return {
-        "curve": None if flat else _curve(validation, about.get("epochs")),
+        "unit": None if flat else evaluation_unit(about.get("epochs"), evaluations),
         "few_nodes": validation.nodes < FEW_NODES,
         "scores": scores,
         "best": order[-1],
@@ -146,36 +126,27 @@ def _validation(
         "repeated": metrics.replicas > 1 and not (estimates and estimates.by == "folds"),
         "confusion": _confusion(metrics.classes, validation, shown),
         "reliability_charts": {
-            mode: reliability_diagram(found.reliability, mode) for mode, found in modes.items()
+            mode: charts.reliability_diagram(found.reliability, mode)
+            for mode, found in modes.items()
         },
-    }
-
-
-def _curve(validation: ValidationMetrics, epochs: int | None) -> dict[str, Any]:
-    evaluations = len(validation.curves["features"])
-    unit = evaluation_unit(epochs, evaluations)
-    first, last = int(validation.best.min()) + 1, int(validation.best.max()) + 1
-    return {
-        "unit": unit,
-        "evaluations": f"{evaluations:,}",
-        "selected": f"{unit} {first:,}" if first == last else f"{unit}s {first:,} to {last:,}",
-        "chart": accuracy_curve(validation, unit),
     }
 
 
 def _confusion(
     classes: Sequence[str], validation: ValidationMetrics, shown: Sequence[int]
 ) -> dict[str, Any]:
-    names, axes, charts = _names(classes, shown), ("true", "predicted"), {}
+    names, axes, drawn = _names(classes, shown), ("true", "predicted"), {}
     for mode, found in validation.modes.items():
         counts = combine_classes(found.confusion, shown)
         labels = [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()]
-        uid, title = f"confusion-{mode}", f"Confusion matrix, {MODES[mode]}"
+        uid, title = f"confusion-{mode}", f"Confusion matrix, {charts.MODES[mode]}"
         errors = _errors(found.confusion, classes)
         shares = row_shares(counts)
-        charts[mode] = heat_map(names, shares, labels, axes, uid, title, errors, two_tones=True)
+        drawn[mode] = charts.heat_map(
+            names, shares, labels, axes, uid, title, errors, two_tones=True
+        )
     return {
-        "charts": charts,
+        "charts": drawn,
         "errors": _errors(validation.modes["features"].confusion, classes),
         "layout": "pair" if len(names) <= 12 else "stack",
     }
@@ -196,15 +167,6 @@ def _errors(confusion: IntArray, classes: Sequence[str]) -> str:
     return f"{wrong.sum():,} of {confusion.sum():,} predictions are wrong{often}{named}."
 
 
-def _map(found: HiddenMap, classes: Sequence[str], shown: Sequence[int]) -> dict[str, Any]:
-    legend = [(class_mark(i, 8, 8, known=True), short(classes[c], 40)) for i, c in enumerate(shown)]
-    if others := len(classes) - len(shown):
-        legend.append((class_mark(None, 8, 8, known=True), f"{others} other classes"))
-    hollow = class_mark(0, 8, 8, known=False)
-    legend.append((hollow, "hollow: predicted class, the label is unknown"))
-    return {"chart": draw_map(found, classes, shown), "legend": legend}
-
-
 def _links(metrics: Metrics, shown: Sequence[int]) -> dict[str, Any]:
     """Return homophily of the known classes or, if no link joins two of them, of predictions."""
     known = metrics.known_links.links > 0
@@ -218,7 +180,9 @@ def _links(metrics: Metrics, shown: Sequence[int]) -> dict[str, Any]:
         "found": found,
         "whose": whose,
         "lift": (found.share - found.chance) / max(1 - found.chance, 1e-9),
-        "chart": heat_map(names, shares, labels, axes, "homophily", title, share, two_tones=False),
+        "chart": charts.heat_map(
+            names, shares, labels, axes, "homophily", title, share, two_tones=False
+        ),
     }
 
 
@@ -233,7 +197,7 @@ def shown_classes(labelled: IntArray) -> list[int]:
     >>> shown_classes(np.array([3, 0, 5]))
     [0, 1, 2]
     """
-    return sorted(np.argsort(-labelled, kind="stable")[:SHOWN].tolist())
+    return sorted(np.argsort(-labelled, kind="stable")[: charts.SHOWN].tolist())
 
 
 def _names(classes: Sequence[str], shown: Sequence[int]) -> list[str]:
