@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -107,7 +108,7 @@ def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None)
     return (
         f"On the command line, for a table of nodes{ids}; links are optional:\n\n"
         "```console\n"
-        f"$ linkdist predict {_shell(name)} nodes.parquet --edges edges.csv "
+        f"$ linkdist predict {shlex.quote(name)} nodes.parquet --edges edges.csv "
         "--out predictions.parquet\n```\n\n"
         "In Python:\n\n"
         "```python\nimport linkdist\nimport pyarrow.parquet as pq\n"
@@ -238,10 +239,6 @@ def _code(value: object) -> str:
     """Return a name as code, or as escaped text if it contains backticks or bars."""
     plain = " ".join(str(value).split())
     return _text(value) if "`" in plain or "|" in plain else f"`{plain}`"
-
-
-def _shell(name: str) -> str:
-    return name if re.fullmatch(r"[\w./-]+", name) else "'" + name.replace("'", "'\\''") + "'"
 
 
 # The chart of the validation accuracy -------------------------------------------------------------

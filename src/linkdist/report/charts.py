@@ -266,16 +266,10 @@ def _square(x: float, y: float, size: int, share: float, label: str, tone: str) 
     strength = 0.1 + 0.9 * share if share > 0 else 0.03
     kind = "in over" if strength > 0.85 else "in mid" if strength > 0.55 else "in"
     font = min(13, 1.5 * size / max(len(label), 1))
+    place = {"x": x, "y": y, "width": size, "height": size}
     middle = {"x": x + size / 2, "y": y + size / 2 + font / 3}
-    return tag(
-        "rect",
-        class_=f"cell {tone}",
-        x=x,
-        y=y,
-        width=size,
-        height=size,
-        fill_opacity=f"{strength:.2f}",
-    ) + tag("text", label, class_=kind, **middle, style=f"font-size: {font:.3g}px")
+    rect = tag("rect", class_=f"cell {tone}", **place, fill_opacity=f"{strength:.2f}")
+    return rect + tag("text", label, class_=kind, **middle, style=f"font-size: {font:.3g}px")
 
 
 # Reliability diagrams -----------------------------------------------------------------------------
