@@ -155,7 +155,7 @@ def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
 
 def _parse(target: Path, text: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text)
+        header: dict[str, Any] = json.loads(text)
         number = header["format"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise ModelError(f"{target / HEADER} is no model's header, or cut off. {AGAIN}") from error
@@ -166,8 +166,7 @@ def _parse(target: Path, text: bytes) -> dict[str, Any]:
             f"{version('linkdist')}, which reads format {FORMAT}. Upgrade it: "
             "pip install --upgrade linkdist."
         )
-    checked: dict[str, Any] = header
-    return checked
+    return header
 
 
 def _misfits(header: Header) -> list[str]:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from linkdist.report.svg import Frame, curve, evaluation_unit, tag
 
 About: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = Sequence[Mapping[str, Any]]
 
 LARGEST_CONFUSION = 20
 """Largest number of classes for which the card has a confusion matrix."""
@@ -40,10 +41,7 @@ LIMITS = """\
 
 
 def model_card(
-    name: str,
-    about: About,
-    classes: Sequence[str],
-    columns: Sequence[Mapping[str, Any]] | None = None,
+    name: str, about: About, classes: Sequence[str], columns: Columns | None = None
 ) -> str:
     """Describe a model and its use.
 
@@ -73,6 +71,7 @@ def model_card(
     A LinkDist model that predicts the `field` o
     """
     label = _code(about["label"]) if about.get("label") else "class"
+    training = {key: about.get(key) for key in ("method", "setting", "epochs", "seconds")}
     what = (
         f"A LinkDist model that predicts the {label} of a node, one of {len(classes)} classes, "
         "from the features of the node. It was trained on the links of a graph, but prediction "
@@ -86,9 +85,7 @@ def model_card(
         "Classes": ", ".join(map(_text, classes)),
         "Columns": _columns(columns),
         "Data": _pairs({**_mapping(about.get("data")), **_mapping(about.get("tally"))}),
-        "Training": _pairs(
-            {key: about.get(key) for key in ("method", "setting", "epochs", "seconds")}
-        ),
+        "Training": _pairs(training),
         "Versions": _pairs(about.get("versions")),
         "Limitations": LIMITS,
     }
@@ -96,7 +93,7 @@ def model_card(
     return f"# {_text(name)}\n\n{what}\n\n" + "\n".join(parts)
 
 
-def _usage(name: str, about: About, columns: Sequence[Mapping[str, Any]] | None) -> str:
+def _usage(name: str, about: About, columns: Columns | None) -> str:
     ids = f" with the ids in column {_code(about['id'])}" if about.get("id") else ""
     if columns is None:
         return (
@@ -184,7 +181,7 @@ def _confusion(about: About, classes: Sequence[str]) -> str:
     return f"{caption}\n\n{_table(['', *names], rows)}"
 
 
-def _columns(columns: Sequence[Mapping[str, Any]] | None) -> str:
+def _columns(columns: Columns | None) -> str:
     rows = [[_text(part.get("name")), _text(part.get("kind"))] for part in columns or []]
     return _table(["column", "kind"], rows, align="---") if rows else ""
 

@@ -29,11 +29,10 @@ def _one_of(names: Sequence[str]) -> Any:  # noqa: ANN401
 
 # A description is the rule that the message about an invalid value states.
 Number = Annotated[float, Field(ge=0, strict=True, description="a number, 0 or more")]
-Percent = Annotated[
-    float, Field(ge=0, le=100, strict=True, description="an accuracy from 0 to 100")
-]
+Percent = Annotated[Number, Field(le=100, description="an accuracy from 0 to 100")]
 Text = Annotated[str, Field(pattern=r"\S", strict=True, description="a name")]
 ACCURACIES = "a list of accuracies from 0 to 100"
+SUMS = f"{ACCURACIES}, if it is there"
 Scores = Annotated[tuple[Percent, ...], Field(min_length=1, description=ACCURACIES)]
 
 
@@ -66,9 +65,7 @@ class Record:
     seconds: Number
     device: Text
     precision: Annotated[Text | None, Field(description="a name, if it is there")] = None
-    sum_of_logits: Annotated[Scores | None, Field(description=f"{ACCURACIES}, if it is there")] = (
-        None
-    )
+    sum_of_logits: Annotated[Scores | None, Field(description=SUMS)] = None
 
     @property
     def cell(self) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,10 +29,7 @@ SHOWN = 20
 LIGHT = ("#0072b2", "#d9600a", "#00896a", "#b8458c", "#45a3d9", "#8f7400", "#6d2140")
 DARK = ("#4a94e0", "#f58a3c", "#2fbf97", "#ec93c8", "#a3daf8", "#d9c84a", "#c4607c")
 SHAPES = 3
-
-
-def _whole_percent(share: float) -> str:
-    return percent(share, 0)
+_whole_percent = partial(percent, digits=0)
 
 
 # Accuracy of the model and of baselines -----------------------------------------------------------
@@ -56,10 +54,11 @@ def score_groups(estimates: Estimates) -> dict[str, list[Score]]:
         [replace(score, name=score.name.removeprefix("this model, ")) for score in scores]
         for scores in (estimates.new_rows, estimates.known_rows)
     )
-    groups = [(f"This model, {estimates.rows}", new)]
-    if known:
-        groups.append(("This model, rows of the table", known))
-    groups.append((BASELINES + estimates.rows, estimates.baselines))
+    groups = [
+        (f"This model, {estimates.rows}", new),
+        ("This model, rows of the table", known),
+        (BASELINES + estimates.rows, estimates.baselines),
+    ]
     return {title: scores for title, scores in groups if scores}
 
 

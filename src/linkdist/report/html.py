@@ -11,6 +11,7 @@ import numpy as np
 from linkdist.data.graph import IntArray
 from linkdist.report import charts
 from linkdist.report._jinja import render
+from linkdist.report.charts import interval_text
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
 from linkdist.report.svg import evaluation_unit, percent, plain, short
 from linkdist.training.panel.estimates import Estimates, Score, interval
@@ -89,12 +90,9 @@ def _printable(value: Any) -> Any:  # noqa: ANN401
 def _accuracies(metrics: Metrics) -> list[tuple[str, float, str]]:
     """Return mode, accuracy and interval of the accuracies at the top of the page."""
     if estimates := metrics.estimates:
+        note = f"for {estimates.rows}; 90\xa0% interval "
         return [
-            (
-                "links" if score.links else "features",
-                score.accuracy,
-                f"for {estimates.rows}; 90\xa0% interval {charts.interval_text(score)}",
-            )
+            ("links" if score.links else "features", score.accuracy, note + interval_text(score))
             for score in estimates.new_rows
         ]
     accuracies = []

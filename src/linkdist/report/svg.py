@@ -28,13 +28,10 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     >>> tag("text", "a & b", class_="name", x=1.25)
     Markup('<text class="name" x="1.2">a &amp; b</text>')
     """
-    given = Markup("").join(
-        Markup(' {}="{}"').format(
-            key.rstrip("_").replace("_", "-"),
-            round(value, 1) if isinstance(value, float) else value,
-        )
-        for key, value in attributes.items()
-    )
+    given = Markup("")
+    for key, value in attributes.items():
+        shown = round(value, 1) if isinstance(value, float) else value
+        given += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), shown)
     if not children:
         return Markup("<{}{}/>").format(name, given)
     return Markup("<{}{}>{}</{}>").format(name, given, Markup("").join(children), name)
