@@ -66,9 +66,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     aside = _temporary(path)
     try:
-        with aside.open("xb") as file:
+        with _synced(aside) as file:
             yield file
-            _sync(file)
         aside.replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
@@ -142,9 +141,8 @@ def replace_directory(target: Path, files: Mapping[str, bytes]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             aside.mkdir()
             for name, content in files.items():
-                with (aside / name).open("xb") as file:
+                with _synced(aside / name) as file:
                     file.write(content)
-                    _sync(file)
             move_into_place(aside, target)
     except OSError as error:
         raise unwritable(target, error) from error
@@ -283,11 +281,9 @@ def _leftovers(path: Path) -> list[Path]:
 
 def _restore(target: Path) -> None:
     """Give a directory its name back after a kill between two renames."""
-    if not target.exists():
-        for path in _leftovers(target):
-            if path.name.endswith(".old"):
-                path.rename(target)
-                return
+    old = [path for path in _leftovers(target) if path.name.endswith(".old")]
+    if old and not target.exists():
+        old[0].rename(target)
 
 
 @contextmanager
@@ -305,6 +301,7 @@ def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
         while True:
             try:
                 fcntl.flock(handle, kind)
+                break
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     text = f"another process has been writing there for {LOCK_TIMEOUT:g} seconds"
@@ -312,17 +309,21 @@ def _locked(folder: Path, exclusive: bool) -> Iterator[None]:
                 time.sleep(0.01)
             except OSError:  # a file system without locks
                 break
-            else:
-                break
         yield
     finally:
         os.close(handle)
 
 
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    # Otherwise a crash may leave the new name on a file whose content was never stored.
-    os.fsync(file.fileno())
+@contextmanager
+def _synced(path: Path) -> Iterator[IO[bytes]]:
+    """Create a file whose content is stored when the block ends.
+
+    Otherwise a crash may leave the new name on a file whose content was never stored.
+    """
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
@@ -339,10 +340,9 @@ def _exchange(one: Path, other: Path) -> bool:
     library = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     if library is None or not hasattr(library, "renameat2"):
         return False
-    names = os.fsencode(one), os.fsencode(other)
-    if library.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
-        return True
+    names = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
+    failed = library.renameat2(*names, RENAME_EXCHANGE)
     number = ctypes.get_errno()
-    if number in NOT_OFFERED:
-        return False
-    raise OSError(number, os.strerror(number), str(other))
+    if failed and number not in NOT_OFFERED:
+        raise OSError(number, os.strerror(number), str(other))
+    return not failed

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkdist.artifacts.model_card import LIMITS, STALE, model_card
-from linkdist.report.curve import CARD, card_curve
+from linkdist.artifacts.model_card import CARD, LIMITS, STALE, card_curve, model_card
 from linkdist.training.panel.estimates import Estimates, Score
 
 ABOUT = {

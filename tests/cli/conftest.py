@@ -7,7 +7,7 @@ import requests
 import torch
 
 from linkdist.data.datasets import DATASETS
-from linkdist.paper import benchmark
+from linkdist.paper import protocol
 from tests.paper.test_run import make_quick, tiny
 
 
@@ -36,9 +36,9 @@ def unreachable(*_, **__):
 def quick(monkeypatch):
     """Trainings of an epoch or a few, on a tiny graph."""
     make_quick(monkeypatch.setattr)
-    real = benchmark.load_dataset
+    real = protocol.load_dataset
     known = lambda name, data=None: tiny(name) if name in DATASETS else real(name, data)  # noqa: E731
-    monkeypatch.setattr(benchmark, "load_dataset", known)
+    monkeypatch.setattr(protocol, "load_dataset", known)
     monkeypatch.setattr("linkdist.training.fit.epochs_for", lambda degree: 1)
     monkeypatch.setattr(
         "linkdist.training.panel.fitting.cycles_for", lambda nodes, folds, batch: (1,)

@@ -20,7 +20,7 @@ from linkdist.data.datasets import DATASETS
 from linkdist.data.splits import HELD_OUT, PROTOCOLS, SETTINGS
 from linkdist.distributed.pipeline import METHOD
 from linkdist.errors import OptionError
-from linkdist.paper import benchmark, run
+from linkdist.paper import protocol, run
 from linkdist.pipeline import Options
 from linkdist.store.plan import MEMORY
 from linkdist.store.synthetic import DENSE, Planted
@@ -304,7 +304,7 @@ def test_mistakes_are_told_before_anything_is_trained(command, tmp_path, monkeyp
     def fail(*_, **__):
         raise AssertionError("trained")
 
-    monkeypatch.setattr(benchmark, "train_plain_mlp", fail)
+    monkeypatch.setattr(protocol, "train_plain_mlp", fail)
     monkeypatch.setattr(run, "run_task", fail)
     code, _, _ = command(*line.format(tmp=tmp_path).split())
     assert code == 2

@@ -22,8 +22,14 @@ from linkdist.paper.published import (
     published,
 )
 from linkdist.paper.records import Record, Run, read_run
-from linkdist.paper.report import render_html, write_report
-from linkdist.paper.tables import form_tables, render_markdown, summarise, tables
+from linkdist.paper.report import (
+    form_tables,
+    render_html,
+    render_markdown,
+    summarise,
+    tables,
+    write_report,
+)
 
 # Typed from the paper: a row or two of each table, the means as printed, bold ones starred.
 MEANS = """

@@ -15,8 +15,15 @@ from linkdist import pipeline, updating
 from linkdist.artifacts.model_dir import load_model
 from linkdist.data.graph import UNKNOWN
 from linkdist.pipeline import Options, Tables
-from linkdist.report.charts import DARK, LIGHT, SHAPES, SHOWN, draw_map, heat_map
-from linkdist.report.curve import accuracy_curve
+from linkdist.report.charts import (
+    DARK,
+    LIGHT,
+    SHAPES,
+    SHOWN,
+    accuracy_curve,
+    draw_map,
+    heat_map,
+)
 from linkdist.report.hidden_map import HiddenMap
 from linkdist.report.html import combine_classes, render_report, shown_classes
 from linkdist.report.metrics import (

@@ -25,15 +25,13 @@ from linkdist.tables.feature_encoder import FeatureEncoder
 FORMAT = 3
 
 HEADER = "model.json"
-WEIGHTS, REPLAY, ONNX = BINARY = (
-    "weights.safetensors",
-    "replay.safetensors",
-    "model.onnx",
-)
+WEIGHTS, REPLAY, ONNX = BINARY = ("weights.safetensors", "replay.safetensors", "model.onnx")
 CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"
 FILES = (HEADER, *BINARY, CARD, CURVE, REPORT)
 
 OTHER = "Name one that a model was saved to."
+INVALID = (LinkDistError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What a header with values of another kind may raise."""
 AGAIN = "Copy the directory again from where it was trained, or train again."
 
 
@@ -105,35 +103,35 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
     target = Path(directory).resolve()
     files = _read(target, names)
     content = files.pop(HEADER)
-    header = _parse(target, content)
+    written = _parse(target, content)
     try:
-        digests = {str(name): value for name, value in dict(header["digests"]).items()}
-        shape = Shape(**header["shape"])
-        classes = tuple(str(name) for name in header["classes"])
-        alpha, own = (_as_weights(header[name]) for name in ("alpha", "own"))
-        dropout = float(header["dropout"])
-        columns, about = header["columns"], dict(header["about"])
-        encoders = None if columns is None else FeatureEncoder.from_state(columns)
-    except (
-        LinkDistError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-    ) as error:
+        digests = dict(written["digests"])
+        columns = written["columns"]
+        header = Header(
+            Shape(**written["shape"]),
+            tuple(map(str, written["classes"])),
+            _as_weights(written["alpha"]),
+            _as_weights(written["own"]),
+            None if columns is None else FeatureEncoder.from_state(columns),
+            dict(written["about"]),
+            {name: files[name] for name in files if name in digests},
+            digest_of(content)[:12],
+            float(written["dropout"]),
+        )
+    except INVALID as error:
         found = f"{type(error).__name__}: {error}"
         raise ModelError(f"{target / HEADER} was changed or cut off ({found}). {AGAIN}") from error
-    _check_shape(target, shape, classes, {"alpha": alpha, "own": own}, encoders, dropout)
-    expected = {WEIGHTS, *digests}.difference(set(BINARY).difference(names))
-    _check_files(target, expected, digests, files)
-    known = {name: files[name] for name in files if name in digests}
-    digest = digest_of(content)[:12]
-    return Header(shape, classes, alpha, own, encoders, about, known, digest, dropout)
+    if problems := _misfits(header):
+        raise ModelError(f"{target / HEADER} was changed: {'; '.join(problems)}. {AGAIN}")
+    # A file that was not asked for is not read, so it cannot be checked.
+    expected = {WEIGHTS, *map(str, digests)}.difference(set(BINARY).difference(names))
+    if problems := _damage(expected, digests, files):
+        raise ModelError(f"{target} was damaged or changed: {'; '.join(problems)}. {AGAIN}")
+    return header
 
 
 def _as_weights(values: Any) -> FloatArray:  # noqa: ANN401
-    """Numbers as float32; too large ones become infinite, which `_check_shape` refuses."""
+    """Numbers as float32; too large ones become infinite, which `_misfits` finds."""
     with np.errstate(over="ignore"):
         return np.array(values, dtype=np.float64).astype(np.float32)
 
@@ -157,7 +155,7 @@ def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
 
 def _parse(target: Path, text: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text)
+        header: dict[str, Any] = json.loads(text)
         number = header["format"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise ModelError(f"{target / HEADER} is no model's header, or cut off. {AGAIN}") from error
@@ -168,52 +166,42 @@ def _parse(target: Path, text: bytes) -> dict[str, Any]:
             f"{version('linkdist')}, which reads format {FORMAT}. Upgrade it: "
             "pip install --upgrade linkdist."
         )
-    checked: dict[str, Any] = header
-    return checked
+    return header
 
 
-def _check_shape(
-    target: Path,
-    shape: Shape,
-    classes: tuple[str, ...],
-    weights: Mapping[str, FloatArray],
-    encoders: FeatureEncoder | None,
-    dropout: float,
-) -> None:
+def _misfits(header: Header) -> list[str]:
+    """What is wrong with the sizes and numbers of a header."""
+    shape, encoders = header.shape, header.encoders
     problems = [
         f"{name} is {value!r}, not a number of 1 or more"
         for name, value in shape._asdict().items()
         if not (type(value) is int and 0 < value < 2**31)
     ]
-    if len(classes) != shape.classes:
-        problems.append(f"there are {len(classes)} names for {shape.classes} classes")
-    for name, values in weights.items():
+    if len(header.classes) != shape.classes:
+        problems.append(f"there are {len(header.classes)} names for {shape.classes} classes")
+    for name, values in {"alpha": header.alpha, "own": header.own}.items():
         if values.shape != (shape.replicas,):
             problems.append(f"{name} has shape {values.shape} for {shape.replicas} replicas")
         if not np.isfinite(values).all():
             problems.append(f"{name} is {values.tolist()}")
-    if not 0 <= dropout < 1:
-        problems.append(f"dropout is {dropout}")
+    if not 0 <= header.dropout < 1:
+        problems.append(f"dropout is {header.dropout}")
     if encoders is not None and encoders.d != shape.features:
         problems.append(f"the columns make {encoders.d} features, not {shape.features}")
-    if problems:
-        raise ModelError(f"{target / HEADER} was changed: {'; '.join(problems)}. {AGAIN}")
+    return problems
 
 
-def _check_files(
-    target: Path,
-    expected: Collection[str],
-    digests: Mapping[str, Any],
-    files: Mapping[str, bytes],
-) -> None:
+def _damage(
+    expected: Collection[str], digests: Mapping[str, Any], files: Mapping[str, bytes]
+) -> list[str]:
+    """Which of the expected files are missing or changed."""
     problems = []
     for name in sorted(expected):
         if name not in files:
             problems.append(f"{name} is missing")
         elif digest_of(files[name]) != digests.get(name):
             problems.append(f"{name} is not the file that was saved: its SHA-256 is another")
-    if problems:
-        raise ModelError(f"{target} was damaged or changed: {'; '.join(problems)}. {AGAIN}")
+    return problems
 
 
 def some(words: list[str], between: str = ", ") -> str:

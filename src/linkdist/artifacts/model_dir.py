@@ -45,11 +45,10 @@ from linkdist.artifacts.manifest import (
     read_header,
     some,
 )
-from linkdist.artifacts.model_card import model_card
+from linkdist.artifacts.model_card import card_curve, model_card
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.report.curve import card_curve
 from linkdist.tables.feature_encoder import FeatureEncoder
 
 
@@ -113,10 +112,11 @@ def save_model(directory: Path | str, saved: Saved) -> None:
     if saved.onnx is not None:
         files[ONNX] = saved.onnx
     columns = None if saved.encoders is None else saved.encoders.state()
+    R, d, hidden = saved.model.network.first.weight.shape
     header = {
         "format": FORMAT,
         "program": version("linkdist"),
-        "shape": _shape(saved.model)._asdict(),
+        "shape": Shape(R, d, hidden, len(saved.model.classes))._asdict(),
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),
         "own": saved.model.kappa.tolist(),
@@ -215,18 +215,10 @@ def load_model(directory: Path | str) -> Saved:
     target = Path(directory).resolve()
     header = read_header(target)
     network = _network(target, header, _unpack(target, WEIGHTS, header.files))
-    replay = None
-    if REPLAY in header.files:
-        replay = _unpack(target, REPLAY, header.files)
-    model = Model(
-        network, torch.from_numpy(header.alpha), header.classes, torch.from_numpy(header.own)
-    )
+    replay = _unpack(target, REPLAY, header.files) if REPLAY in header.files else None
+    alpha, own = torch.from_numpy(header.alpha), torch.from_numpy(header.own)
+    model = Model(network, alpha, header.classes, own)
     return Saved(model, header.encoders, header.about, replay, header.files.get(ONNX))
-
-
-def _shape(model: Model) -> Shape:
-    R, d, hidden = model.network.first.weight.shape
-    return Shape(R, d, hidden, len(model.classes))
 
 
 def _pack(tensors: Mapping[str, Tensor]) -> bytes:
@@ -260,28 +252,28 @@ def _unpack(target: Path, name: str, files: Mapping[str, bytes]) -> dict[str, Te
 
 
 def _network(target: Path, header: Header, tensors: dict[str, Tensor]) -> ForkedMLP:
-    shape = header.shape
-    R, d, hidden, C = shape
+    R, d, hidden, C = header.shape
     try:
         with torch.device("meta"):  # allocates nothing, whatever sizes a damaged header has
             network = ForkedMLP(d, C, range(R), hidden, header.dropout)
     except RuntimeError as error:
-        raise ModelError(f"{target / HEADER} was changed: {shape} is too large. {AGAIN}") from error
-    expected = {name: _kind(tensor) for name, tensor in network.state_dict().items()}
-    found = {name: _kind(tensor) for name, tensor in tensors.items()}
-    wrong = sorted(
-        name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
-    )
+        found = f"{target / HEADER} was changed: {header.shape} is too large"
+        raise ModelError(f"{found}. {AGAIN}") from error
+    expected, kinds = _kinds(network.state_dict()), _kinds(tensors)
+    wrong = [
+        f"{name} is {kinds.get(name, 'missing')}, not {expected.get(name, 'known')}"
+        for name in sorted(expected.keys() | kinds.keys())
+        if expected.get(name) != kinds.get(name)
+    ]
     if wrong:
-        words = [
-            f"{name} is {found.get(name, 'missing')}, not {expected.get(name, 'known')}"
-            for name in wrong
-        ]
         where = target / WEIGHTS
-        raise ModelError(f"{where} is not of this network: {some(words, '; ')}. {AGAIN}")
+        raise ModelError(f"{where} is not of this network: {some(wrong, '; ')}. {AGAIN}")
     network.load_state_dict(tensors, assign=True)
     return network
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+def _kinds(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    return {
+        name: f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+        for name, tensor in tensors.items()
+    }

@@ -204,11 +204,7 @@ class _Builder:
     """Builds an ONNX graph from single operations."""
 
     def __init__(
-        self,
-        onnx: Untyped,
-        saved: Saved,
-        encoders: FeatureEncoder | None,
-        neighbour: bool,
+        self, onnx: Untyped, saved: Saved, encoders: FeatureEncoder | None, neighbour: bool
     ) -> None:
         self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
         self.R, self.d, _ = saved.model.network.first.weight.shape
@@ -220,15 +216,13 @@ class _Builder:
     def file(self) -> bytes:
         """The content of the file, after a check of its structure."""
         onnx = self.onnx
-        self._outputs(self._features() if self.encoders is None else self._standardised())
-        own = [self._value(PROBABILITIES, "FLOAT", self.C)]
-        both = [self._value(name, "FLOAT", self.R, self.C) for name in (OWN, NEIGHBOUR)]
-        outputs = own + both if self.neighbour else own
+        self._outputs(self._features())
+        outputs = [self._value(PROBABILITIES, "FLOAT", self.C)]
+        if self.neighbour:
+            outputs += [self._value(name, "FLOAT", self.R, self.C) for name in (OWN, NEIGHBOUR)]
         graph = onnx.helper.make_graph(self.nodes, "linkdist", self.inputs, outputs, self.weights)
-        opset = [onnx.helper.make_opsetid("", OPSET)]
-        model = onnx.helper.make_model(
-            graph, opset_imports=opset, ir_version=IR, producer_name="linkdist"
-        )
+        versions = {"opset_imports": [onnx.helper.make_opsetid("", OPSET)], "ir_version": IR}
+        model = onnx.helper.make_model(graph, **versions, producer_name="linkdist")
         onnx.helper.set_model_props(model, self._metadata())
         if model.ByteSize() >= LARGEST:
             raise OptionError(
@@ -265,26 +259,22 @@ class _Builder:
         return self._add("LeakyRelu", y, alpha=SLOPE)
 
     def _features(self) -> str:
-        self.inputs.append(self._value("features", "FLOAT", self.d))
-        return "features"
-
-    def _standardised(self) -> str:
-        """Raw columns to features, as `linkdist.tables.encoders` does it."""
-        assert self.encoders is not None
+        """The input, or raw columns to features, as `linkdist.tables.encoders` does it."""
+        if self.encoders is None:
+            return self._input("features", "FLOAT", self.d)
         double, single = self.onnx.TensorProto.DOUBLE, self.onnx.TensorProto.FLOAT
         parts = []
         for column in self.encoders.columns:
             if column.kind == "numeric":
-                self.inputs.append(self._value(column.name, "DOUBLE"))
-                parts.append(self._add("Unsqueeze", column.name, np.array([1])))
+                number = self._input(column.name, "DOUBLE")
+                parts.append(self._add("Unsqueeze", number, np.array([1])))
             else:
-                self.inputs.append(self._value(column.name, "FLOAT", column.width))
-                parts.append(self._add("Cast", column.name, to=double))
+                vector = self._input(column.name, "FLOAT", column.width)
+                parts.append(self._add("Cast", vector, to=double))
         x = self._add("Concat", *parts, axis=1)  # (n, d)
         mean, deviation = _statistics(self.encoders)
-        apart = self._add("Sub", x, mean)
         # A constant column is 0, and so is a number over infinity.
-        y = self._add("Div", apart, np.where(deviation > 0, deviation, np.inf))
+        y = self._add("Div", self._add("Sub", x, mean), np.where(deviation > 0, deviation, np.inf))
         y = self._add("Cast", y, to=single)
         y = self._add("Where", self._add("IsNaN", y), np.float32(0), y)
         return self._add("Clip", y, np.float32(-LIMIT), np.float32(LIMIT))
@@ -305,6 +295,10 @@ class _Builder:
     def _weight(self, value: Array | np.float32) -> str:
         name = f"{INNER}weight.{len(self.weights)}"
         self.weights.append(self.onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _input(self, name: str, kind: str, *shape: int) -> str:
+        self.inputs.append(self._value(name, kind, *shape))
         return name
 
     def _value(self, name: str, kind: str, *shape: int) -> Untyped:
@@ -332,8 +326,8 @@ def _replica(parts: Untyped, r: int) -> Iterator[FloatArray]:
 def _statistics(encoders: FeatureEncoder) -> tuple[Array, Array]:
     """Mean and deviation of each of d features."""
     columns: list[Untyped] = list(encoders.columns)
-    mean = np.concatenate([np.atleast_1d(column.mean) for column in columns])
-    deviation = np.concatenate([np.atleast_1d(column.deviation) for column in columns])
+    mean = np.hstack([column.mean for column in columns])
+    deviation = np.hstack([column.deviation for column in columns])
     return mean.astype(np.float64), deviation.astype(np.float64)
 
 
@@ -355,11 +349,10 @@ def _raw(encoders: FeatureEncoder, features: FeatureMatrix, rows: object) -> Fee
     """Raw inputs with these features; NaN for the missing values of a table."""
     mean, deviation = _statistics(encoders)
     numbers = mean + deviation * _dense(features)  # (n, d)
+    ends = np.cumsum([column.width for column in encoders.columns])
+    parts = np.split(numbers, ends[:-1], axis=1)
     feed: Feed = {}
-    first = 0
-    for i, column in enumerate(encoders.columns):
-        part = numbers[:, first : first + column.width].copy()
-        first += column.width
+    for i, (column, part) in enumerate(zip(encoders.columns, parts, strict=True)):
         if isinstance(rows, pa.RecordBatch):
             part[rows.column(column.name).is_null().to_numpy(zero_copy_only=False)] = np.nan
         else:
@@ -373,23 +366,17 @@ def _batch(encoders: FeatureEncoder, feed: Mapping[str, Array]) -> pa.RecordBatc
     columns = {}
     for column in encoders.columns:
         values = feed[column.name]
+        columns[column.name] = pa.array(values.ravel())
         if column.kind == "vector":
             missing = pa.array(np.isnan(values).any(axis=1))
-            flat = pa.array(values.ravel())
             columns[column.name] = pa.FixedSizeListArray.from_arrays(
-                flat, column.width, mask=missing
+                columns[column.name], column.width, mask=missing
             )
-        else:
-            columns[column.name] = pa.array(values)
     return pa.record_batch(columns)
 
 
 def _difference(
-    runtime: Untyped,
-    content: bytes,
-    saved: Saved,
-    features: FeatureMatrix,
-    feed: Feed,
+    runtime: Untyped, content: bytes, saved: Saved, features: FeatureMatrix, feed: Feed
 ) -> float:
     """The largest difference between the outputs of the file and the model, of both heads."""
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -58,7 +58,7 @@ def benchmark(
 
     linkdist benchmark digits
     """
-    from linkdist.paper.benchmark import measure
+    from linkdist.paper.protocol import measure
 
     check_seeds(seed, replicas, "--replicas")
     check_json(json_file)

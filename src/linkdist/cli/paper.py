@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note, print_table, spread
-from linkdist.cli.options import (
-    DataDir,
-    Device,
-    JsonFile,
-    check_json,
-    split_names,
-    write_json,
-)
+from linkdist.cli.options import DataDir, Device, JsonFile, check_json, split_names, write_json
 from linkdist.paper.published import METHODS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The evaluation protocol of the paper.
+"""The evaluation protocol of the paper, and the measurement of one method beside a plain MLP.
 
 Each cell has ten runs with the seeds 0 to 9 and, where splits are random, a split for each run. The
 score of a run is the test accuracy at the first epoch with the highest validation accuracy. All
@@ -9,20 +9,23 @@ and LinkDist are two prediction modes of the same network, and the GCN is the te
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from linkdist.data.datasets import load_dataset
 from linkdist.data.graph import Graph, largest_component
-from linkdist.data.splits import Split, View, glnn_split, named_split, observe
+from linkdist.data.splits import PROTOCOLS, Split, View, glnn_split, named_split, observe
+from linkdist.errors import check_names
 from linkdist.nn.aggregation import Neighbours
-from linkdist.nn.inputs import Inputs
+from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.paper.baselines import (
     EPOCHS,
     GCN,
@@ -35,12 +38,16 @@ from linkdist.paper.baselines import (
     train_on_nodes,
 )
 from linkdist.paper.published import TRAININGS, published
-from linkdist.progress import Progress
-from linkdist.training.fit import fit
+from linkdist.progress import Callback, Progress
+from linkdist.training.fit import METHODS, Fit, fit
 from linkdist.training.history import Best, History
+from linkdist.training.loop import find_device
 
 Entry: TypeAlias = dict[str, Any]
 """A record as in results.json."""
+
+Outcome: TypeAlias = dict[str, tuple[Best, Entry]]
+"""The scores of each method of a training, and further fields of its record."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +76,19 @@ class Task:
         """The evaluation history of the methods that are trained on this task."""
         return History(self.graph, self.splits, self.device)
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a training: the scores of each method, the precision and further fields."""
-
-    best: dict[str, Best]
-    precision: str
-    further: dict[str, Entry] = field(default_factory=dict)
+    def fit(self, method: str, **options: Any) -> Fit:  # noqa: ANN401
+        """Train one of the methods of `linkdist.fit`."""
+        return fit(
+            self.graph,
+            self.splits,
+            self.setting,
+            method=method,
+            seeds=self.seeds,
+            device=self.device.type,
+            inputs=self.inputs,
+            progress=self.progress,
+            **options,
+        )
 
 
 def graph_of(graph: Graph, protocol: str) -> Graph:
@@ -119,6 +131,90 @@ def make_task(
     return Task(graph, setting, tuple(seeds), splits, inputs, progress)
 
 
+def measure(
+    name: str,
+    *,
+    method: str = "selflinkdist",
+    protocol: str = "paper",
+    setting: str = "transductive",
+    seeds: Sequence[int] = (0,),
+    epochs: int | None = None,
+    device: str = "auto",
+    data: Path | None = None,
+    callback: Callback | None = None,
+) -> Entry:
+    """Train a plain MLP and a method on a named data set, and return their accuracies.
+
+    Parameters
+    ----------
+    name : str
+        A key of `linkdist.data.datasets.DATASETS`.
+    method : {'selflinkdist', 'linkdist', 'colinkdist'}
+        The training method.
+    protocol, setting : str
+        A key of `linkdist.data.splits.PROTOCOLS`, and one of its settings.
+    seeds : sequence of int, length R
+        One replica is trained for each seed.
+    epochs : int, optional
+        Number of epochs, by default the method's own.
+    device : {'auto', 'cpu', 'cuda'}
+        Where to compute.
+    data : Path, optional
+        The folder that contains the raw files.
+    callback : Callback, optional
+        Receives the progress.
+
+    Returns
+    -------
+    dict
+        A record that can be written as JSON. `scores` maps each model to its accuracies in percent
+        and its best epochs, R values each.
+
+    Examples
+    --------
+    >>> record = measure("digits", method="linkdist", epochs=1)  # doctest: +SKIP
+    >>> list(record["scores"])  # doctest: +SKIP
+    ['plain MLP', 'linkdist, from features', 'linkdist, with links']
+    """
+    check_names("method", [method], METHODS)
+    check_names("protocol", [protocol], tuple(PROTOCOLS))
+    check_names("setting", [setting], PROTOCOLS[protocol])
+    callback = callback or Callback()
+    where = find_device(device)
+    graph = graph_of(load_dataset(name, data), protocol)
+    inputs = make_inputs(graph.features, where)
+    task = make_task(graph, setting, seeds, inputs, data, callback.progress, protocol)
+    callback.stage("a plain MLP")
+    plain = train_plain_mlp(task)
+    callback.stage(method)
+    result = task.fit(method, epochs=epochs)
+    best = {
+        "plain MLP": plain,
+        f"{method}, from features": result.history.best("features"),
+        f"{method}, with links": result.history.best("mean"),
+    }
+    return {
+        "dataset": name,
+        "protocol": protocol,
+        "setting": setting,
+        "method": method,
+        "seeds": list(seeds),
+        "epochs": result.epochs,
+        "evaluations": len(result.history.curve("features")),
+        "seconds": round(result.seconds, 3),
+        "device": where.type,
+        "precision": result.precision,
+        "scores": {
+            model: {
+                "validation": _percent(found.validation),
+                "test": _percent(found.test),
+                "best_epochs": found.epochs.tolist(),
+            }
+            for model, found in best.items()
+        },
+    }
+
+
 def run_task(training: str, methods: Sequence[str], task: Task) -> list[Entry]:
     """Train once, and return a record for each requested method of the training.
 
@@ -138,9 +234,9 @@ def run_task(training: str, methods: Sequence[str], task: Task) -> list[Entry]:
     """
     started = time.perf_counter()
     requested = [method for method in TRAININGS[training] if method in methods]
-    outcome = _RUNNERS[training](requested, task)
+    outcome = _train(training, requested, task)
     seconds = time.perf_counter() - started
-    return [_record(task, method, outcome, seconds) for method in requested]
+    return [_record(task, method, seconds, *outcome[method]) for method in requested]
 
 
 def train_plain_mlp(task: Task) -> Best:
@@ -149,7 +245,19 @@ def train_plain_mlp(task: Task) -> Best:
     return _train_mlp("MLP", task, nodes, label_loss(task.views, task.device))
 
 
-def _run_gcn(requested: Sequence[str], task: Task) -> Outcome:
+def _train(training: str, requested: Sequence[str], task: Task) -> Outcome:
+    if training in ("LinkDist", "CoLinkDist"):
+        result = task.fit(training.lower())
+        features, mean, total = (result.history.best(mode) for mode in ("features", "mean", "sum"))
+        precision = {"precision": result.precision}
+        sums = {"sum_of_logits": _percent(total.test)}
+        return {f"{training}MLP": (features, precision), training: (mean, precision | sums)}
+    best = {"MLP": train_plain_mlp(task)} if training == "MLP" else _train_gcn(requested, task)
+    precision = {"precision": task.inputs.precision}
+    return {method: (scores, precision) for method, scores in best.items()}
+
+
+def _train_gcn(requested: Sequence[str], task: Task) -> dict[str, Best]:
     teacher = _train_teacher(task)
     best = {"GCN": task.history.best("GCN")}
     if "GCN2MLP" in requested:
@@ -157,31 +265,7 @@ def _run_gcn(requested: Sequence[str], task: Task) -> Outcome:
         hidden = [np.r_[split.validation, split.test] for split in task.splits]
         nodes = [np.setdiff1d(everyone, nodes) for nodes in hidden]
         best["GCN2MLP"] = _train_mlp("GCN2MLP", task, nodes, teacher_loss(teacher))
-    return Outcome(best, task.inputs.precision)
-
-
-def _run_links(method: str, task: Task) -> Outcome:
-    result = fit(
-        task.graph,
-        task.splits,
-        task.setting,
-        method=method.lower(),
-        seeds=task.seeds,
-        device=task.device.type,
-        inputs=task.inputs,
-        progress=task.progress,
-    )
-    features, mean, total = (result.history.best(mode) for mode in ("features", "mean", "sum"))
-    further = {method: {"sum_of_logits": _percent(total)}}
-    return Outcome({f"{method}MLP": features, method: mean}, result.precision, further)
-
-
-_RUNNERS: dict[str, Callable[[Sequence[str], Task], Outcome]] = {
-    "MLP": lambda _, task: Outcome({"MLP": train_plain_mlp(task)}, task.inputs.precision),
-    "GCN": _run_gcn,
-    "LinkDist": lambda _, task: _run_links("LinkDist", task),
-    "CoLinkDist": lambda _, task: _run_links("CoLinkDist", task),
-}
+    return best
 
 
 def _train_mlp(method: str, task: Task, nodes: Sequence[np.ndarray], loss: NodeLoss) -> Best:
@@ -220,13 +304,13 @@ def _train_teacher(task: Task) -> Tensor:
     return taught
 
 
-def _percent(best: Best) -> list[float]:
-    return [round(float(score) * 100, 4) for score in best.test]
+def _percent(scores: npt.NDArray[np.floating]) -> list[float]:
+    percent: list[float] = (scores * 100).round(4).tolist()
+    return percent
 
 
-def _record(task: Task, method: str, outcome: Outcome, seconds: float) -> Entry:
-    best = outcome.best[method]
-    scores = _percent(best)
+def _record(task: Task, method: str, seconds: float, best: Best, further: Entry) -> Entry:
+    scores = _percent(best.test)
     paper = published(task.graph.name, task.setting, method)
     on_gpu = task.device.type == "cuda"
     return {
@@ -242,6 +326,5 @@ def _record(task: Task, method: str, outcome: Outcome, seconds: float) -> Entry:
         "published_std": paper.std if paper else None,
         "seconds": round(seconds, 3),
         "device": torch.cuda.get_device_name(task.device) if on_gpu else "cpu",
-        "precision": outcome.precision,
-        **outcome.further.get(method, {}),
+        **further,
     }

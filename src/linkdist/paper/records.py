@@ -10,37 +10,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
-from pydantic.fields import FieldInfo
 
 from linkdist.data.splits import SETTINGS
 from linkdist.errors import DataError
 from linkdist.paper.published import METHODS, Published, Verdict, published
 
-Number = Annotated[float, Field(ge=0, strict=True)]
-Percent = Annotated[float, Field(ge=0, le=100, strict=True)]
-Text = Annotated[str, Field(pattern=r"\S", strict=True)]
-Scores = Annotated[tuple[Percent, ...], Field(min_length=1)]
+
+def _one_of(names: Sequence[str]) -> Any:  # noqa: ANN401
+    return Field(pattern=f"^({'|'.join(names)})$", description=f"one of {', '.join(names)}")
 
 
-def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError("unknown")
-        return name
-
-    return check
-
-
-def _rule(text: str) -> FieldInfo:
-    info: FieldInfo = Field(description=text)
-    return info
+# A description is the rule that the message about an invalid value states.
+Number = Annotated[float, Field(ge=0, strict=True, description="a number, 0 or more")]
+Percent = Annotated[Number, Field(le=100, description="an accuracy from 0 to 100")]
+Text = Annotated[str, Field(pattern=r"\S", strict=True, description="a name")]
+ACCURACIES = "a list of accuracies from 0 to 100"
+SUMS = f"{ACCURACIES}, if it is there"
+Scores = Annotated[tuple[Percent, ...], Field(min_length=1, description=ACCURACIES)]
 
 
 @validated(frozen=True, config=ConfigDict(allow_inf_nan=False, extra="ignore"))
@@ -63,20 +56,16 @@ class Record:
         Scores of the same runs if message passing sums logits, as in the paper's equation.
     """
 
-    dataset: Annotated[Text, _rule("a name")]
-    setting: Annotated[
-        str, AfterValidator(_one_of(SETTINGS)), _rule(f"one of {', '.join(SETTINGS)}")
-    ]
-    method: Annotated[str, AfterValidator(_one_of(METHODS)), _rule(f"one of {', '.join(METHODS)}")]
-    scores: Annotated[Scores, _rule("a list of accuracies from 0 to 100")]
-    mean: Annotated[Percent, _rule("an accuracy from 0 to 100")]
-    std: Annotated[Number, _rule("a number, 0 or more")]
-    seconds: Annotated[Number, _rule("a number, 0 or more")]
-    device: Annotated[Text, _rule("a name")]
-    precision: Annotated[Text | None, _rule("a name, if it is there")] = None
-    sum_of_logits: Annotated[
-        Scores | None, _rule("a list of accuracies from 0 to 100, if it is there")
-    ] = None
+    dataset: Text
+    setting: Annotated[str, _one_of(SETTINGS)]
+    method: Annotated[str, _one_of(METHODS)]
+    scores: Scores
+    mean: Percent
+    std: Number
+    seconds: Number
+    device: Text
+    precision: Annotated[Text | None, Field(description="a name, if it is there")] = None
+    sum_of_logits: Annotated[Scores | None, Field(description=SUMS)] = None
 
     @property
     def cell(self) -> tuple[str, str, str]:
@@ -211,8 +200,10 @@ def _problems(item: object, error: ValidationError) -> list[str]:
         return [f"must be an object; found {_short(item)}."]
     fields = RECORD.json_schema()["properties"]
     wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
-    found = {key: (fields[key]["description"], _short(item.get(key))) for key in wrong}
-    return [f"{key} must be {rule}; found {value}." for key, (rule, value) in found.items()]
+    return [
+        f"{key} must be {fields[key]['description']}; found {_short(item.get(key))}."
+        for key in wrong
+    ]
 
 
 def _misfits(record: Record, before: list[Record]) -> list[str]:

@@ -112,7 +112,8 @@ def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
     todo = [cell for cell in cells if not cell.is_done(stored.get(cell.path, []))]
     _check_cells(errors, todo)
     datasets = {*graphs, *(record["dataset"] for part in stored.values() for record in part)}
-    about = _about(plan, _missing(plan.out, not_run, datasets))
+    not_run = {**read_run(plan.out / "run.json").not_run, **not_run}
+    about = _about(plan, {name: why for name, why in not_run.items() if name not in datasets})
     callback.start(len(cells), len(cells) - len(todo))
     device = find_device(plan.device)
     for name, of_graph in itertools.groupby(todo, key=lambda cell: cell.dataset):
@@ -121,7 +122,8 @@ def reproduce(plan: Plan, callback: Callback | None = None) -> list[Entry]:
             callback.stage(cell.name)
             new = cell.train(graphs[name], inputs, callback.progress)
             # First the description: if the process is killed, no record may be without one.
-            _write_run(plan.out, about, started)
+            seconds = round(time.perf_counter() - started, 1)
+            _write_json(plan.out / "run.json", {**about, "seconds_total": seconds})
             stored[cell.path] = cell.merge(stored.get(cell.path, []), new)
             _write_json(cell.path, stored[cell.path])
             _write_results(plan.out, stored)
@@ -209,9 +211,8 @@ def _make_folder(out: Path) -> None:
         sweep(out)
         sweep(cells)
     except OSError as error:
-        raise OptionError(
-            f"--out must be a writable folder; {out} is not ({error.strerror})."
-        ) from error
+        found = f"{out} is not ({error.strerror})"
+        raise OptionError(f"--out must be a writable folder; {found}.") from error
 
 
 def _read_cells(out: Path) -> tuple[dict[Path, list[Entry]], dict[Path, DataError]]:
@@ -249,19 +250,8 @@ def _write_results(out: Path, stored: Mapping[Path, list[Entry]]) -> list[Entry]
     return records
 
 
-def _write_run(out: Path, about: dict[str, Any], started: float) -> None:
-    seconds = round(time.perf_counter() - started, 1)
-    _write_json(out / "run.json", {**about, "seconds_total": seconds})
-
-
 def _write_json(path: Path, value: object) -> None:
     replace_text(path, json.dumps(value, indent=1) + "\n")
-
-
-def _missing(out: Path, not_run: dict[str, str], there: Collection[str]) -> dict[str, str]:
-    """Return why data sets have no results, according to this and earlier calls."""
-    reasons = {**read_run(out / "run.json").not_run, **not_run}
-    return {name: reason for name, reason in reasons.items() if name not in there}
 
 
 def _about(plan: Plan, not_run: dict[str, str]) -> dict[str, Any]:
@@ -278,9 +268,7 @@ def _about(plan: Plan, not_run: dict[str, str]) -> dict[str, Any]:
         "versions": {
             "linkdist": linkdist.__version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
+            **{library.__name__: library.__version__ for library in (torch, np, scipy)},
         },
         "not_run": not_run,
     }
@@ -288,17 +276,17 @@ def _about(plan: Plan, not_run: dict[str, str]) -> dict[str, Any]:
 
 def _commit() -> str:
     """Return the commit of this code; without git, LINKDIST_COMMIT names it."""
-    named = os.environ.get("LINKDIST_COMMIT")
-    if named:
+    if named := os.environ.get("LINKDIST_COMMIT"):
         return named
     source = Path(__file__)
-    git = ["git", "-C", str(source.parent)]
-    # An installed package may be inside an unrelated repository.
-    is_ours = [*git, "ls-files", "--error-unmatch", source.name]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(source.parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        subprocess.run(is_ours, capture_output=True, check=True)
-        describe = [*git, "describe", "--always", "--dirty"]
-        answer = subprocess.run(describe, capture_output=True, text=True, check=True)
+        # An installed package may be inside an unrelated repository.
+        git("ls-files", "--error-unmatch", source.name)
+        return git("describe", "--always", "--dirty")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return answer.stdout.strip()

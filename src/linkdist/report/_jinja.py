@@ -45,8 +45,8 @@ def _environment(package: str) -> Environment:
     )
     environment.globals["count"] = count
     environment.filters |= {
+        "duration": duration,
         "percent": percent,
-        "percent_or_dash": lambda share: "–" if share is None else percent(share),
         "short": short,
         "sentence": lambda text: text[:1].upper() + text[1:],
     }

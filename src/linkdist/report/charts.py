@@ -1,4 +1,4 @@
-"""Charts of the report: scores, heat maps, reliability diagrams and the map of the hidden layer.
+"""Charts of the report: scores, learning curves, heat maps, reliability and the hidden layer.
 
 Colour is never the only distinction: shape, position or text carry the same information. Classes
 use seven colours and three shapes in turn, which gives 21 different marks. A filled mark is a known
@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup
 
 from linkdist.data.graph import IntArray
-from linkdist.report.curve import MODES
 from linkdist.report.hidden_map import Array, HiddenMap
-from linkdist.report.metrics import BINS, Reliability
-from linkdist.report.svg import Axis, drawing, line, percent, short, tag
+from linkdist.report.metrics import BINS, Reliability, ValidationMetrics
+from linkdist.report.svg import Axis, Frame, curve, drawing, line, percent, short, tag
 from linkdist.training.panel.estimates import Estimates, Score
+
+MODES = {"features": "from features", "links": "with links"}
 
 SHOWN = 20
 """Number of classes that are shown separately; further classes are combined."""
@@ -26,10 +29,7 @@ SHOWN = 20
 LIGHT = ("#0072b2", "#d9600a", "#00896a", "#b8458c", "#45a3d9", "#8f7400", "#6d2140")
 DARK = ("#4a94e0", "#f58a3c", "#2fbf97", "#ec93c8", "#a3daf8", "#d9c84a", "#c4607c")
 SHAPES = 3
-
-
-def _whole_percent(share: float) -> str:
-    return percent(share, 0)
+_whole_percent = partial(percent, digits=0)
 
 
 # Accuracy of the model and of baselines -----------------------------------------------------------
@@ -54,10 +54,11 @@ def score_groups(estimates: Estimates) -> dict[str, list[Score]]:
         [replace(score, name=score.name.removeprefix("this model, ")) for score in scores]
         for scores in (estimates.new_rows, estimates.known_rows)
     )
-    groups = [(f"This model, {estimates.rows}", new)]
-    if known:
-        groups.append(("This model, rows of the table", known))
-    groups.append((BASELINES + estimates.rows, estimates.baselines))
+    groups = [
+        (f"This model, {estimates.rows}", new),
+        ("This model, rows of the table", known),
+        (BASELINES + estimates.rows, estimates.baselines),
+    ]
     return {title: scores for title, scores in groups if scores}
 
 
@@ -128,6 +129,74 @@ def interval_text(score: Score) -> str:
     return f"{100 * score.low:.1f} to {percent(score.high)}"
 
 
+# Validation accuracy over training ----------------------------------------------------------------
+
+PAGE = Frame(640, 300, 64, 148, 16, 46)
+
+
+def accuracy_curve(validation: ValidationMetrics, unit: str) -> Markup:
+    """Draw validation accuracy: a line per mode, and a thin line per replica if there are several.
+
+    Parameters
+    ----------
+    validation : ValidationMetrics
+        The curves and the selected evaluations.
+    unit : {'epoch', 'evaluation'}
+        The label of the horizontal axis.
+
+    Examples
+    --------
+    >>> from linkdist.report.metrics import evaluate
+    >>> modes = dict.fromkeys(MODES, evaluate(np.eye(2), np.array([0, 1])))
+    >>> curves = dict.fromkeys(MODES, np.array([[0.5], [1.0]]))
+    >>> validation = ValidationMetrics(2, curves, np.array([1]), modes)
+    >>> accuracy_curve(validation, "epoch").count("<polyline")
+    2
+    """
+    curves = validation.curves
+    replicas = [values for found in curves.values() for values in found.T.tolist()]
+    x, y, axes = PAGE.axes(replicas, unit, 6, _whole_percent)
+    heights = _spread({mode: y(found[-1].mean()) for mode, found in curves.items()}, 22)
+    end = x(len(replicas[0])) + 9
+    lines = [
+        tag(
+            "g",
+            *_mode_lines(found, validation.best, x, y),
+            tag("text", MODES[mode], class_="word", x=end, y=heights[mode] + 4),
+            class_=mode,
+        )
+        for mode, found in curves.items()
+    ]
+    description = " ".join(
+        f"Prediction {label}: {percent(curves[mode][0].mean())} at the first {unit}, "
+        f"{percent(curves[mode][-1].mean())} at the last {unit}, "
+        f"{percent(validation.modes[mode].accuracy)} with the selected weights."
+        for mode, label in MODES.items()
+    )
+    title = f"Validation accuracy by {unit}"
+    return drawing(PAGE.width, PAGE.height, "curve", title, description, axes, *lines)
+
+
+def _mode_lines(found: Array, best: IntArray, x: Axis, y: Axis) -> list[Markup]:
+    """Return the mean of a curve (evaluations, R), each replica, and dots at selected weights."""
+    replicas = [curve("run each", values, x, y) for values in found.T if found.shape[1] > 1]
+    dots = [
+        tag("circle", class_="best", cx=x(at + 1), cy=y(found[at, r]), r=4.5)
+        for r, at in enumerate(best.tolist())
+    ]
+    return [*replicas, curve("run", found.mean(axis=1), x, y), *dots]
+
+
+def _spread(places: Mapping[str, float], room: float) -> dict[str, float]:
+    """Move labels apart until they do not overlap."""
+    moved = dict(places)
+    for above, below in pairwise(sorted(places, key=places.__getitem__)):
+        overlap = room - (moved[below] - moved[above])
+        if overlap > 0:
+            moved[above], moved[below] = moved[above] - overlap / 2, moved[below] + overlap / 2
+    return moved
+
+
 # Heat maps ----------------------------------------------------------------------------------------
 
 
@@ -196,16 +265,10 @@ def _square(x: float, y: float, size: int, share: float, label: str, tone: str) 
     strength = 0.1 + 0.9 * share if share > 0 else 0.03
     kind = "in over" if strength > 0.85 else "in mid" if strength > 0.55 else "in"
     font = min(13, 1.5 * size / max(len(label), 1))
+    place = {"x": x, "y": y, "width": size, "height": size}
     middle = {"x": x + size / 2, "y": y + size / 2 + font / 3}
-    return tag(
-        "rect",
-        class_=f"cell {tone}",
-        x=x,
-        y=y,
-        width=size,
-        height=size,
-        fill_opacity=f"{strength:.2f}",
-    ) + tag("text", label, class_=kind, **middle, style=f"font-size: {font:.3g}px")
+    rect = tag("rect", class_=f"cell {tone}", **place, fill_opacity=f"{strength:.2f}")
+    return rect + tag("text", label, class_=kind, **middle, style=f"font-size: {font:.3g}px")
 
 
 # Reliability diagrams -----------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.report.hidden_map import Array, HiddenMap, map_hidden_layer
 from linkdist.training.fit import Fit
-from linkdist.training.history import History
 from linkdist.training.panel.estimates import Estimates
 
 BINS = 10
@@ -31,6 +30,8 @@ UNCERTAIN = 20
 """Number of least certain nodes that are listed."""
 MAP_LIMIT = 50_000
 """Largest graph for which a map is drawn unless it is requested."""
+CURVES = {"features": "features", "links": "mean"}
+"""The curve of each prediction mode in the history of a training."""
 
 
 class ClassScores(NamedTuple):
@@ -60,6 +61,11 @@ class Reliability(NamedTuple):
     confidence: Array
     accuracy: Array
     error: float
+
+    @property
+    def mean_confidence(self) -> float:
+        """The mean confidence of all predictions."""
+        return float(np.average(self.confidence, weights=self.counts))
 
 
 class ModeMetrics(NamedTuple):
@@ -123,11 +129,6 @@ class Homophily(NamedTuple):
     chance: float
     counts: IntArray
 
-    @property
-    def matrix(self) -> Array:
-        """The counts divided by the sum of their row, (C, C); an empty row is 0."""
-        return row_shares(self.counts)
-
 
 @dataclass(frozen=True)
 class Metrics:
@@ -168,11 +169,7 @@ class Metrics:
 
 
 def compute_metrics(
-    graph: Graph,
-    splits: Sequence[Split],
-    result: Fit,
-    ids: Sequence[Any],
-    map: bool | None = None,
+    graph: Graph, splits: Sequence[Split], result: Fit, ids: Sequence[Any], map: bool | None = None
 ) -> Metrics:
     """Compute the metrics of a trained model.
 
@@ -217,7 +214,7 @@ def compute_metrics(
         graph.n,
         np.bincount(graph.labels[graph.labels != UNKNOWN], minlength=graph.C),
         len(model.alpha),
-        _validation_metrics(graph, splits, result, probabilities),
+        evaluate_validation(graph, splits, result, probabilities),
         homophily(graph.links, graph.labels, graph.C),
         homophily(graph.links, p.argmax(axis=1), graph.C),
         map_hidden_layer(graph, model.network, inputs, p, ids) if map else None,
@@ -227,48 +224,32 @@ def compute_metrics(
 
 
 def evaluate_validation(
-    graph: Graph, splits: Sequence[Split], result: Fit
+    graph: Graph,
+    splits: Sequence[Split],
+    result: Fit,
+    probabilities: Mapping[str, Array] | None = None,
 ) -> ValidationMetrics | None:
-    """Compute only the validation metrics of a model; None without validation nodes."""
-    if not result.history.chooses:
-        return None
-    return _evaluate_splits(graph, splits, result.history, _predict(graph, result)[1])
+    """Compute only the validation metrics of a model; None without validation nodes.
 
-
-def _validation_metrics(
-    graph: Graph, splits: Sequence[Split], result: Fit, probabilities: Mapping[str, Array]
-) -> ValidationMetrics | None:
-    """Evaluate the validation nodes of the splits or, for SelfLinkDist, of the estimates."""
+    The nodes are those of the splits or, for SelfLinkDist, of its estimates.
+    """
     history = result.history
     predicted = result.predictions.get("new row") or result.predictions.get("validation")
-    if predicted is None:
-        if not (history.chooses and len(splits[0].validation)):
-            return None
-        return _evaluate_splits(graph, splits, history, probabilities)
-    modes = {
-        mode: evaluate(np.exp(predicted[mode].log_p), predicted[mode].labels)
-        for mode in ("features", "links")
-    }
-    labels = predicted["features"].labels
-    nodes = result.estimates.labels if result.estimates else len(labels)
-    return ValidationMetrics(nodes, _curves(history), history.best("features").epochs - 1, modes)
-
-
-def _evaluate_splits(
-    graph: Graph, splits: Sequence[Split], history: History, probabilities: Mapping[str, Array]
-) -> ValidationMetrics:
-    nodes = [split.validation for split in splits]
-    truth = graph.labels[np.concatenate(nodes)]
-    modes = {
-        mode: evaluate(np.concatenate([q[v] for q, v in zip(p, nodes, strict=True)]), truth)
-        for mode, p in probabilities.items()
-    }
-    best = history.best("features").epochs - 1
-    return ValidationMetrics(len(np.unique(np.concatenate(nodes))), _curves(history), best, modes)
-
-
-def _curves(history: History) -> dict[str, Array]:
-    return {"features": history.curve("features")[:, 0], "links": history.curve("mean")[:, 0]}
+    if predicted is not None:
+        found = {mode: (np.exp(predicted[mode].log_p), predicted[mode].labels) for mode in CURVES}
+        nodes = result.estimates.labels if result.estimates else len(found["features"][1])
+    elif history.chooses and len(splits[0].validation):
+        chosen = [split.validation for split in splits]
+        truth, nodes = graph.labels[np.concatenate(chosen)], len(np.unique(np.concatenate(chosen)))
+        found = {
+            mode: (np.concatenate([q[v] for q, v in zip(p, chosen, strict=True)]), truth)
+            for mode, p in (probabilities or _predict(graph, result)[1]).items()
+        }
+    else:
+        return None
+    curves = {mode: history.curve(name)[:, 0] for mode, name in CURVES.items()}
+    modes = {mode: evaluate(*pair) for mode, pair in found.items()}
+    return ValidationMetrics(nodes, curves, history.best("features").epochs - 1, modes)
 
 
 def _predict(graph: Graph, result: Fit) -> tuple[Inputs, dict[str, Array]]:
@@ -353,7 +334,7 @@ def homophily(links: IntArray, classes: IntArray, C: int) -> Homophily:
     Examples
     --------
     >>> found = homophily(np.array([[0, 1], [1, 2], [2, 3], [2, 2]]), np.array([0, 0, 1, -1]), C=2)
-    >>> found.links, found.share, found.matrix.round(2).tolist()
+    >>> found.links, found.share, row_shares(found.counts).round(2).tolist()
     (2, 0.5, [[0.67, 0.33], [1.0, 0.0]])
     """
     ends = classes[links[links[:, 0] != links[:, 1]]]  # (m', 2)

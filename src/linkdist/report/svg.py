@@ -1,9 +1,10 @@
-"""Building blocks for inline SVG charts: escaped elements, numbers as text, and one axis."""
+"""Building blocks for SVG charts: escaped elements, numbers as text, axes and curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -27,17 +28,13 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
     >>> tag("text", "a & b", class_="name", x=1.25)
     Markup('<text class="name" x="1.2">a &amp; b</text>')
     """
-    given = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _attribute(value))
-        for key, value in attributes.items()
-    )
+    given = Markup("")
+    for key, value in attributes.items():
+        shown = round(value, 1) if isinstance(value, float) else value
+        given += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), shown)
     if not children:
         return Markup("<{}{}/>").format(name, given)
     return Markup("<{}{}>{}</{}>").format(name, given, Markup("").join(children), name)
-
-
-def _attribute(value: object) -> object:
-    return round(float(value), 1) if isinstance(value, float) else value
 
 
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
@@ -218,3 +215,51 @@ class Axis(NamedTuple):
             + tag("text", label(tick), class_="y", x=left - 8, y=self(tick) + 4)
             for tick in self.ticks()
         )
+
+
+class Frame(NamedTuple):
+    """The size of a chart of validation accuracy, and the margins around its plot area."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    foot: int
+
+    def axes(
+        self,
+        curves: Sequence[Sequence[float]],
+        unit: str,
+        most: float,
+        label: Callable[[float], str],
+    ) -> tuple[Axis, Axis, Markup]:
+        """Return the axes of evaluations, counted from 1, and of accuracies, and draw both."""
+        evaluations, end = max(map(len, curves)), self.width - self.right
+        step = round_step(evaluations, most=7, least=1)
+        x = Axis(1, max(evaluations, 1.5), self.left, end, step)
+        y = Axis.rounded(chain(*curves), self.height - self.foot, self.top, most, least=0.01)
+        ticks = [1, *(tick for tick in x.ticks() if x(tick) - self.left > 25)]
+        drawn = (
+            y.draw_y(self.left, end, label)
+            + x.draw_x(self.height - self.foot + 18, lambda tick: f"{tick:,.0f}", ticks=ticks)
+            + tag("text", unit, class_="tick", x=(self.left + end) / 2, y=self.height - 6)
+        )
+        return x, y, drawn
+
+
+def curve(kind: str, values: Iterable[float], x: Axis, y: Axis) -> Markup:
+    """Return a line through the accuracy of each evaluation."""
+    points = " ".join(f"{x(i)},{y(value)}" for i, value in enumerate(values, start=1))
+    return tag("polyline", class_=kind, points=points)
+
+
+def evaluation_unit(epochs: int | None, evaluations: int) -> str:
+    """Return 'epoch' if there is one evaluation per epoch, else 'evaluation'.
+
+    Examples
+    --------
+    >>> evaluation_unit(200, 200), evaluation_unit(30, 2)
+    ('epoch', 'evaluation')
+    """
+    return "epoch" if epochs in (None, evaluations) else "evaluation"
