@@ -23,8 +23,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from linkdist.data.edges import as_links, with_own_loops
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, as_links, with_own_loops
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import GraphError, OptionError
 from linkdist.model import disagreement, from_features, with_links
@@ -146,7 +145,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : (n,) array
             Classes; -1, None or NaN where unknown.
         edges : links, optional
-            Links in any form that `data.edges.as_links` reads; without links the result is a plain
+            Links in any form that `data.graph.as_links` reads; without links the result is a plain
             MLP.
         validation : (k,) array of row numbers or (n,) array of bool, optional
             Labelled nodes of the validation split, which selects the weights.

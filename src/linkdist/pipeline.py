@@ -20,8 +20,7 @@ import torch
 
 from linkdist.artifacts.model_dir import Saved, check_target, load_model, save_model
 from linkdist.artifacts.onnx import export_onnx, with_onnx
-from linkdist.data.edges import with_own_loops
-from linkdist.data.graph import UNKNOWN, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, Graph, IntArray, with_own_loops
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.prediction import table_columns

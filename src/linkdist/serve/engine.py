@@ -21,8 +21,7 @@ import onnxruntime
 from scipy import sparse
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
-from linkdist.data.edges import both_directions
-from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.data.graph import FeatureMatrix, FloatArray, both_directions
 from linkdist.errors import ModelError
 from linkdist.serve.schema import Links, RequestSchema
 
