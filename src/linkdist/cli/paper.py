@@ -19,7 +19,7 @@ from linkdist.cli.options import (
 from linkdist.paper.published import METHODS
 
 if TYPE_CHECKING:
-    from linkdist.data.datasets import DatasetInfo
+    from linkdist.data.raw_files import DatasetInfo
     from linkdist.paper.protocol import Entry
 
 

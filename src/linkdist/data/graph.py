@@ -102,11 +102,7 @@ class Graph:
         if pairs.size == 0:
             pairs = np.empty((0, 2), dtype=np.int64)
         n = x.shape[0] if x.ndim == 2 else 0
-        problems = [
-            *_feature_problems(x),
-            *_edge_problems(pairs, n),
-            *_label_problems(y, n, classes),
-        ]
+        problems = _feature_problems(x) + _edge_problems(pairs, n) + _label_problems(y, n, classes)
         if problems:
             raise GraphError(" ".join(problems))
         if classes is None:
