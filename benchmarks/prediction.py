@@ -20,7 +20,7 @@ from scipy import sparse
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from linkdist import load_dataset
-from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.kernels import EPSILON, SLOPE
 from linkdist.nn.folding import Folded
 from linkdist.nn.network import HIDDEN, ForkedMLP
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from linkdist.kernels.reference import unpack
+from linkdist.kernels import unpack
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import MOMENTUM, Block, ForkedMLP, Noise, generators
 

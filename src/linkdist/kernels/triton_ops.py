@@ -300,7 +300,7 @@ def activate(
 
 
 class Normalise(torch.autograd.Function):
-    """`reference.train_block`, forward and backward."""
+    """`kernels.plain_block`, forward and backward."""
 
     @staticmethod
     def forward(

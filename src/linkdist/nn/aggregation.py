@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from linkdist.data.graph import FloatArray, IntArray
-from linkdist.kernels import sparse_product, uses_triton
+from linkdist.kernels import Context, sparse_product, uses_triton
 from linkdist.nn.inputs import csr_tensor
 
 
@@ -183,10 +182,10 @@ class _Product(torch.autograd.Function):
     """P x, with the gradient Pᵀ g."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         ctx.back = back
         return sparse_product(forth, x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, None]:
         return sparse_product(ctx.back, grad.contiguous()), None, None

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.kernels import EPSILON, SLOPE
 from linkdist.nn.network import Block, ForkedMLP
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from linkdist.data.graph import FeatureMatrix
-from linkdist.kernels import HAS_NUMBA
+from linkdist.kernels import HAS_NUMBA, Context
 
 DENSE_FROM = 0.2
 """Share of non-zeros from which a dense product is faster on the CPU."""
@@ -154,10 +154,10 @@ class SparseInputs(Inputs):
         self.matrix = features
         self._whole = _Batch(features, device)
         if device.type == "cpu" and HAS_NUMBA:
-            from linkdist.kernels import numba_spmm
+            from linkdist.kernels import numba_ops
 
             starts = torch.from_numpy(features.indptr.astype(np.int64, copy=False))
-            self._csr = numba_spmm.Csr(starts, self._whole.columns, self._whole.values)
+            self._csr = numba_ops.Csr(starts, self._whole.columns, self._whole.values)
 
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
         """X[rows] W, or X W."""
@@ -167,9 +167,9 @@ class SparseInputs(Inputs):
             whole = self._times(weight, [self._whole] * R)
             return whole if rows is None else _select(whole, rows)
         if HAS_NUMBA:
-            from linkdist.kernels import numba_spmm
+            from linkdist.kernels import numba_ops
 
-            out: Tensor = numba_spmm.Product.apply(weight, self._csr, rows)  # type: ignore[no-untyped-call]
+            out: Tensor = numba_ops.Product.apply(weight, self._csr, rows)  # type: ignore[no-untyped-call]
             return out
         return self._times(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
 
@@ -196,7 +196,7 @@ class _SparseProduct(torch.autograd.Function):
     """X_b W for the rows of each replica; the gradient of W is X_bᵀ G."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, batches: list[_Batch]) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, weight: Tensor, batches: list[_Batch]) -> Tensor:
         ctx.batches = batches
         return _stack(
             F.embedding_bag(b.columns, w, b.starts, mode="sum", per_sample_weights=b.values)
@@ -204,7 +204,7 @@ class _SparseProduct(torch.autograd.Function):
         )
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         pairs = zip(ctx.batches, grad, strict=True)
         return _stack(batch.transpose() @ g for batch, g in pairs), None
 
@@ -219,7 +219,7 @@ class HalfProduct(torch.autograd.Function):
     """x W with bfloat16 factors, summed in float32 and returned in the type `out`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:
         """X (R, m, d or more) times W (R, d, h), padded with zeros."""
         R, d, h = ctx.shape = weight.shape
         half = torch.zeros(R, x.shape[2], h, dtype=x.dtype, device=x.device)
@@ -228,7 +228,7 @@ class HalfProduct(torch.autograd.Function):
         return torch.bmm(x, half) if out == x.dtype else torch.bmm(x, half, out_dtype=out)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:
         """The gradients of x, if needed, and of W."""
         x, half = ctx.saved_tensors
         grad = grad.to(x.dtype)

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from linkdist.kernels import evaluate_block, train_block
-from linkdist.kernels.reference import Affine, Running
+from linkdist.kernels import Affine, Context, Running, evaluate_block, train_block
 from linkdist.nn.inputs import HalfProduct, Inputs
 
 HIDDEN = 256
@@ -138,12 +137,12 @@ class _Product(torch.autograd.Function):
     """x Wᵀ with the gradient gᵀ x of W: autograd's (xᵀ g)ᵀ takes four times as long here."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         return torch.bmm(x, weight.transpose(1, 2))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         return torch.bmm(grad, weight), torch.bmm(grad.transpose(1, 2), x)
 
