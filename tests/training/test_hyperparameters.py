@@ -14,7 +14,7 @@ from linkdist.data.splits import Split
 from linkdist.errors import OptionError
 from linkdist.kernels import Affine, activate, unpack
 from linkdist.nn.network import Block, generators
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.pipeline import Options
 from linkdist.training.panel.learning import cycles_for
 

@@ -23,7 +23,7 @@ from linkdist.kernels import plain_block as plain
 from linkdist.nn.inputs import SparseInputs, make_inputs
 from linkdist.nn.losses import Coefficients, link_loss
 from linkdist.nn.network import MOMENTUM, ForkedMLP
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.training.link_task import coefficients, loss_on_links, seen_by
 from linkdist.training.loop import Loop
 

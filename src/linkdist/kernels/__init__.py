@@ -69,6 +69,12 @@ def uses_triton(device: torch.device) -> bool:
     return device.type == "cuda" and HAS_TRITON
 
 
+def apply(function: type[torch.autograd.Function], *arguments: object) -> Tensor:
+    """The result of an autograd function; PyTorch's own `apply` has no type."""
+    result: Tensor = function.apply(*arguments)
+    return result
+
+
 def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
     """A block without its Linear layer, in training mode.
 
@@ -93,7 +99,7 @@ def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Te
     if uses_triton(x.device):
         from linkdist.kernels import triton_ops
 
-        y, mean, var = triton_ops.Normalise.apply(x, bits, SLOPE, EPSILON, *affine)  # type: ignore[no-untyped-call]
+        y, mean, var = triton_ops.Normalise.apply(x, bits, *affine)  # type: ignore[no-untyped-call]
     elif x.device.type == "cpu" and HAS_NUMBA:
         from linkdist.kernels import numba_ops
 
@@ -125,7 +131,7 @@ def evaluate_block(x: Tensor, affine: Affine, mean: Tensor, var: Tensor) -> Tens
     if uses_triton(x.device) and not torch.is_grad_enabled():
         from linkdist.kernels import triton_ops
 
-        return triton_ops.activate(x, mean, var, affine, None, SLOPE, EPSILON)
+        return triton_ops.activate(x, mean, var, affine, None)
     return activate(x, mean, var, affine)
 
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from linkdist.kernels import Context, LossKernel, link_loss_kernel
+from linkdist.kernels import Context, LossKernel, apply, link_loss_kernel
 
 
 class Coefficients(NamedTuple):
@@ -242,8 +242,7 @@ class LinkLoss:
             return link_loss(z, s, y, self.by)
         share = row_shares(y, y.clamp(min=0), self.by.weights)
         rest = (y.contiguous(), share.contiguous(), *self.factors, self.by.alpha)
-        loss: Tensor = _WithGradient.apply(z, s, rest, self.kernel)  # type: ignore[no-untyped-call]
-        return loss
+        return apply(_WithGradient, z, s, rest, self.kernel)
 
 
 class _WithGradient(torch.autograd.Function):
