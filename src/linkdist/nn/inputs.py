@@ -241,7 +241,9 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
     with warnings.catch_warnings():
         # PyTorch warns that its CSR layout is in beta.
         warnings.filterwarnings("ignore", message="Sparse")
-        return torch.sparse_csr_tensor(starts, columns, values, matrix.shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            starts, columns, values, matrix.shape, check_invariants=False
+        )
 
 
 def _product(x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:
