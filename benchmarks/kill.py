@@ -31,15 +31,13 @@ from measure import write
 from linkdist import pipeline
 from linkdist.artifacts.model_dir import load_model
 from linkdist.cli import main as cli
+from linkdist.kernels import numba_ops
+from linkdist.kernels._openmp import compiled
 from linkdist.progress import Callback
 
-for late in (
-    "torch._dynamo",
-    "linkdist.kernels.numba_spmm",
-    "linkdist.kernels.numba_block",
-    "linkdist.kernels.numba_loss",
-):
-    import_module(late)  # else every child would
+import_module("torch._dynamo")  # else every child would
+LOOPS = [loop.function for loop in vars(numba_ops).values() if isinstance(loop, compiled)]
+"""The compiled loops: else every child would load them."""
 gc.freeze()  # else every child would copy what it collects
 
 FORK = multiprocessing.get_context("fork")

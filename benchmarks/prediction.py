@@ -20,9 +20,8 @@ from scipy import sparse
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from linkdist import load_dataset
-from linkdist.kernels.reference import EPSILON, SLOPE
-from linkdist.nn.folding import Folded
-from linkdist.nn.network import HIDDEN, ForkedMLP
+from linkdist.kernels import EPSILON, SLOPE
+from linkdist.nn.network import HIDDEN, Folded, ForkedMLP
 
 BATCHES = ((1, 30, 15), (1, 1, 100), (64, 1, 15), (4096, 1, 3))
 """Nodes at a time, calls in a row, repetitions."""

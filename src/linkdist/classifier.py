@@ -26,8 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.data.edges import as_links
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, as_links
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.data.user_arrays import (
     known_labels,
@@ -171,7 +170,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : (n,) array
             Classes; -1, None or NaN where unknown.
         edges : links, optional
-            Links in any form that `data.edges.as_links` reads; without links the result is a plain
+            Links in any form that `data.graph.as_links` reads; without links the result is a plain
             MLP.
         validation : (k,) array of row numbers or (n,) array of bool, optional
             Labelled nodes of the validation split, which selects the weights.

@@ -24,8 +24,7 @@ from linkdist.artifacts.model_dir import (
     save_model,
 )
 from linkdist.artifacts.onnx import export_onnx, with_onnx
-from linkdist.data.edges import with_own_loops
-from linkdist.data.graph import UNKNOWN, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, Graph, IntArray, with_own_loops
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import ModelError, OptionError, TableError, check_names, check_seeds
 from linkdist.prediction import table_columns

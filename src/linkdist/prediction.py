@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
-from linkdist.data.edges import both_directions
+from linkdist.data.graph import both_directions
 from linkdist.errors import ModelError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import Neighbours

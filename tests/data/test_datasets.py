@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 
-from linkdist.data import _readers, _safe_pickle, datasets
+from linkdist.data import datasets, raw_files
 from linkdist.data.datasets import (
     DATASETS,
     PAPER_DATASETS,
@@ -116,7 +116,7 @@ def test_digits_have_their_published_sizes():
     assert graph.features.dtype == np.float32
     assert (graph.features.min(), graph.features.max()) == (0, 1)
     assert np.array_equal(graph.labels, load_digits().target)
-    assert _readers.digest(graph) == info.digest
+    assert raw_files.digest(graph) == info.digest
     pairs = {tuple(edge) for edge in graph.edges.tolist()}
     assert pairs == {(j, i) for i, j in pairs}
     assert all(i != j for i, j in pairs)
@@ -124,7 +124,7 @@ def test_digits_have_their_published_sizes():
 
 def test_digits_links_are_the_eight_nearest():
     images = load_digits().data
-    pairs = _readers.nearest(images)
+    pairs = raw_files.nearest(images)
     assert np.array_equal(pairs[:, 0], np.repeat(np.arange(1797), 8))
     found = np.linalg.norm(images[pairs[:, 0]] - images[pairs[:, 1]], axis=1).reshape(1797, 8)
     expected, _ = NearestNeighbors(n_neighbors=8).fit(images).kneighbors()
@@ -134,7 +134,7 @@ def test_digits_links_are_the_eight_nearest():
 
 
 def test_nearest_breaks_ties_by_node_number():
-    pairs = _readers.nearest(np.zeros((12, 2)))
+    pairs = raw_files.nearest(np.zeros((12, 2)))
     assert pairs[pairs[:, 0] == 3, 1].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
@@ -185,7 +185,7 @@ def test_planetoid_files_of_current_numpy_are_read_the_same_way(tmp_path):
     today["ind.tiny.ally"] = pickle.dumps(np.asfortranarray(ALLY), 3)
     one = load_dataset("tiny", write_planetoid(tmp_path / "old"), download=False)
     two = load_dataset("tiny", write_planetoid(tmp_path / "today", **today), download=False)
-    assert _readers.digest(one) == _readers.digest(two)
+    assert raw_files.digest(one) == raw_files.digest(two)
 
 
 def test_npz_values_stay_as_stored(tmp_path):
@@ -210,11 +210,11 @@ def test_digest_depends_on_every_array():
         Graph.build(NPZ_X, [[0, 1], [0, 2]], labels),
         Graph.build(NPZ_X, edges, [0, 1, 0]),
     ]
-    assert len({_readers.digest(graph) for graph in graphs}) == len(graphs)
+    assert len({raw_files.digest(graph) for graph in graphs}) == len(graphs)
     unsorted = sparse.csr_matrix((NPZ_X[NPZ_X > 0], [0, 1, 0, 1], [0, 1, 2, 4]), shape=(3, 2))
     unsorted.indices[2:], unsorted.indices.flags.writeable = [1, 0], True
     same = Graph.build(unsorted, [[2, 1], [1, 0], [1, 2]], labels)
-    assert _readers.digest(same) == _readers.digest(graphs[0])
+    assert raw_files.digest(same) == raw_files.digest(graphs[0])
 
 
 # Rejection.
@@ -387,17 +387,17 @@ def test_hand_written_pickle_is_rejected_and_not_run(tmp_path, kind):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("named", list(_safe_pickle.ADMITTED))
+@pytest.mark.parametrize("named", list(raw_files.ADMITTED))
 def test_allowed_names_cannot_be_changed_by_a_pickle(tmp_path, named):
     """BUILD on a class would set its attributes; the methods of a record prevent it."""
-    before = dict(vars(_safe_pickle.ADMITTED[named]))
+    before = dict(vars(raw_files.ADMITTED[named]))
     push = "c{}\n{}\n".format(*named).encode()
     attributes = b"(N(dS'revive'\nI1\nsS'__len__'\nI1\nstb."
     for body in (b"(dS'revive'\nI1\nsb.", attributes):
         write_planetoid(tmp_path, **{"ind.tiny.tx": push + body})
         with pytest.raises(DataError):
             load_dataset("tiny", tmp_path, download=False)
-    assert dict(vars(_safe_pickle.ADMITTED[named])) == before
+    assert dict(vars(raw_files.ADMITTED[named])) == before
 
 
 def test_dtype_that_hides_objects_among_bytes_is_rejected(tmp_path):

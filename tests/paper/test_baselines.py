@@ -4,7 +4,7 @@ import torch
 
 from linkdist import observe, semi_supervised
 from linkdist.errors import GraphError
-from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.kernels import EPSILON, SLOPE
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.paper.baselines import GCN, ViewGraph, label_loss, teacher_loss, train_gcn

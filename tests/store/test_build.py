@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkdist.data.edges import with_own_loops
-from linkdist.data.graph import Graph
+from linkdist.data.graph import Graph, with_own_loops
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.pipeline import Tables
 from linkdist.progress import Callback

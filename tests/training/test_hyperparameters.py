@@ -12,10 +12,9 @@ from linkdist import Graph, LinkDistClassifier, fit
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError
-from linkdist.kernels import reference
-from linkdist.kernels.reference import Affine
+from linkdist.kernels import Affine, activate, unpack
 from linkdist.nn.network import Block, generators
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.pipeline import Options
 from linkdist.training.panel.learning import cycles_for
 
@@ -149,7 +148,7 @@ def test_bits_are_kept_with_their_probability(dropout):
     bits, numbers = draws.draw((2, 1, 500), 100, 3, 5, dropout)
     assert numbers.shape == (2, 5)
     assert [part.shape for part in bits] == [(2, 1, 500, 13)] * 3
-    kept = torch.stack([reference.unpack(part, 100) for part in bits]).double()
+    kept = torch.stack([unpack(part, 100) for part in bits]).double()
     expected = round(256 * (1 - dropout)) / 256
     assert kept.mean().item() == pytest.approx(expected, abs=0.004)
     assert kept.mean(dim=(0, 1, 2, 3)).std().item() < 0.02  # at every place of a byte
@@ -170,7 +169,7 @@ def test_without_dropout_a_block_only_normalises():
     bits = torch.full((1, 1, 50, 1), 255, dtype=torch.uint8)
     affine = Affine(block.batch_scale, block.batch_shift, block.layer_scale, block.layer_shift)
     mean, var = x.mean(2, keepdim=True), x.var(2, keepdim=True, correction=0)
-    expected = block.linear(reference.activate(x, mean, var, affine))
+    expected = block.linear(activate(x, mean, var, affine))
     torch.testing.assert_close(block(x, bits, torch.zeros(1, 1, 1)), expected)
 
 

@@ -10,8 +10,7 @@ from linkdist.data.splits import semi_supervised
 from linkdist.errors import DeviceError, GraphError, OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.nn.optim import Adam, AdamOnCpu
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import Adam, AdamOnCpu, RandomStreams
 from linkdist.training.checkpoint import Checkpoint
 from linkdist.training.link_task import Tally, coefficients, epochs_for
 from linkdist.training.loop import Loop, find_device

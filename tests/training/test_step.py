@@ -2,7 +2,7 @@
 
 Same weights, same masks, same batch. The oracle uses PyTorch's dense products, its autograd and its
 Adam, and shares with the fast step nothing but the statement of a block
-(`kernels.reference.plain`) and of the loss (`nn.losses.link_loss`), which have oracles of their
+(`kernels.plain_block`) and of the loss (`nn.losses.link_loss`), which have oracles of their
 own.
 """
 
@@ -18,12 +18,12 @@ from scipy import sparse
 
 from linkdist import Graph, observe
 from linkdist.data.splits import semi_supervised
-from linkdist.kernels.reference import Affine, Running
-from linkdist.kernels.reference import train_block as plain
+from linkdist.kernels import Affine, Running
+from linkdist.kernels import plain_block as plain
 from linkdist.nn.inputs import SparseInputs, make_inputs
 from linkdist.nn.losses import Coefficients, link_loss
 from linkdist.nn.network import MOMENTUM, ForkedMLP
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.training.link_task import coefficients, loss_on_links, seen_by
 from linkdist.training.loop import Loop
 

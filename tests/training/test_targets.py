@@ -16,7 +16,7 @@ from linkdist.nn.aggregation import RandomNeighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.losses import soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise, feature_mask
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.pipeline import Options
 from linkdist.training.targets import MASKED, loss_on_targets, with_known
 

@@ -44,10 +44,10 @@ from linkdist._files import replace_bytes
 from linkdist.artifacts.model_dir import Saved
 from linkdist.data.graph import FeatureMatrix, FloatArray, as_features
 from linkdist.errors import ModelError, OptionError
-from linkdist.kernels.reference import EPSILON, SLOPE
+from linkdist.kernels import EPSILON, SLOPE
 from linkdist.model import from_features, logits
-from linkdist.nn.folding import Folded
 from linkdist.nn.inputs import make_inputs
+from linkdist.nn.network import Folded
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.standardise import LIMIT
 

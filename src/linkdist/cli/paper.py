@@ -12,7 +12,7 @@ from linkdist.cli.options import DataDir, Device, JsonFile, check_json, split_na
 from linkdist.paper.published import METHODS
 
 if TYPE_CHECKING:
-    from linkdist.data.datasets import DatasetInfo
+    from linkdist.data.raw_files import DatasetInfo
     from linkdist.paper.protocol import Entry
 
 

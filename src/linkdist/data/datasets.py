@@ -13,34 +13,70 @@ name, so the cache never contains a part of a data set or a damaged one.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from linkdist.data._readers import read_digits, read_raw, read_test_index, reading
-from linkdist.data._registry import DATASETS, PAPER_DATASETS, PUBLIC_SPLITS, DatasetInfo
 from linkdist.data.graph import Graph, IntArray
+from linkdist.data.raw_files import PICKLES, DatasetInfo, read_digits, read_public_split, read_raw
 from linkdist.errors import DataError, OptionError, check_names
 
-__all__ = [
-    "DATASETS",
-    "PAPER_DATASETS",
-    "PUBLIC_SPLITS",
-    "DatasetInfo",
-    "cache_folder",
-    "find_raw",
-    "load_dataset",
-    "public_split",
-]
-
-_TRAIN_PER_CLASS, _VALIDATION, _TEST = 20, 500, 1000
+_PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
+_NPZ = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 _TIMEOUT = 30.0  # seconds without any data
+
+_DIGESTS = {
+    "digits": "00c2bf142434370c19139a3787792b6fe558378ff0189dfb3f42f3a7ffc05b11",
+    "cora": "5f3e728d5fccc60e8411d19fc3b3e937d60e2aa43d1ca4468de9125a35cb7278",
+    "citeseer": "3b226cf8a1a1e00ef827ce91a18ac43903104fe247d5f16db02a61f6267a5b96",
+    "pubmed": "4e8df22057a5be8703c039b5b733d0b77b2459da0008407fe1182d91ea40a4a9",
+    "amazon-photo": "e359dc3b18b403854b1fe19dbd331049443c441177c5bb1aed78155a6c6422a7",
+    "amazon-computers": "9b83a6901ff525a906f2ffcaf93781c67d7ee2e043c05b6fecee6206a0335ba6",
+    "coauthor-cs": "08320df7721cbc6b49074fb4a9ae60d40ce6ca01251711f18fcbcc3287fb279d",
+    "coauthor-physics": "670372f4d7d5f6697df206a3a37a96ecdeb72a5d2288e4a987baa0b0e2e79d60",
+}
+
+
+def _planetoid(name: str, folder: str, sizes: tuple[int, int, int, int]) -> DatasetInfo:
+    files = tuple(f"ind.{name}.{part}" for part in (*PICKLES, "test.index"))
+    return DatasetInfo(name, *sizes, "planetoid", folder, files, _PLANETOID, _DIGESTS[name])
+
+
+def _npz(name: str, where: str, file: str, sizes: tuple[int, int, int, int]) -> DatasetInfo:
+    family, folder = where.split("/")
+    return DatasetInfo(name, *sizes, family, folder, (f"{file}.npz",), _NPZ, _DIGESTS.get(name))
+
+
+DATASETS: dict[str, DatasetInfo] = {
+    info.name: info
+    for info in (
+        DatasetInfo("digits", 1797, 64, 10, 19858, digest=_DIGESTS["digits"]),
+        _planetoid("cora", "Cora", (2708, 1433, 7, 10556)),
+        _planetoid("citeseer", "CiteSeer", (3327, 3703, 6, 9228)),
+        _planetoid("pubmed", "PubMed", (19717, 500, 3, 88651)),
+        _npz("cora-full", "citation_full/Cora", "cora_full", (19793, 8710, 70, 126842)),
+        _npz("amazon-photo", "amazon/Photo", "amazon_electronics_photo", (7650, 745, 8, 238163)),
+        _npz(
+            "amazon-computers",
+            "amazon/Computers",
+            "amazon_electronics_computers",
+            (13752, 767, 10, 491722),
+        ),
+        _npz("coauthor-cs", "coauthor/CS", "ms_academic_cs", (18333, 6805, 15, 163788)),
+        _npz("coauthor-physics", "coauthor/Physics", "ms_academic_phy", (34493, 8415, 5, 495924)),
+    )
+}
+"""All named data sets, in display order."""
+
+PAPER_DATASETS: tuple[str, ...] = tuple(name for name in DATASETS if name != "digits")
+"""The eight data sets of the paper."""
+
+PUBLIC_SPLITS: tuple[str, ...] = tuple(
+    name for name, info in DATASETS.items() if info.family == "planetoid"
+)
+"""The data sets that are published with a split."""
 
 
 def load_dataset(name: str, data: str | Path | None = None, *, download: bool = True) -> Graph:
@@ -110,15 +146,7 @@ def public_split(
     info = _info(name)
     if name not in PUBLIC_SPLITS:
         raise OptionError(f"{name} has no public split; {', '.join(PUBLIC_SPLITS)} have one.")
-    folder = _locate(info, data, download)
-    train = np.arange(_TRAIN_PER_CLASS * info.C, dtype=np.int64)
-    validation = np.arange(len(train), len(train) + _VALIDATION, dtype=np.int64)
-    with reading(info, folder / info.files[-1]):
-        test = np.unique(read_test_index(info, folder))
-        if len(test) != _TEST or test[0] <= validation[-1] or test[-1] >= info.n:
-            low = validation[-1] + 1
-            raise ValueError(f"it must contain {_TEST} different nodes in {low}..{info.n - 1}")
-    return train, validation, test
+    return read_public_split(info, _locate(info, data, download))
 
 
 def find_raw(name: str, data: str | Path | None = None) -> Path | None:
@@ -229,21 +257,10 @@ def _fetch(info: DatasetInfo, folder: Path) -> None:
     downloader = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty(), chunk_size=1 << 16, timeout=_TIMEOUT
     )
-    with _quiet(pooch.get_logger()):
-        for url, file in zip(info.urls, info.files, strict=True):
-            try:
-                # The files' hashes are unknown; `read_raw` compares the digest of their arrays.
-                pooch.retrieve(url, None, file, folder, downloader=downloader)
-            except requests.RequestException as error:
-                raise ConnectionError(f"{file}: {error}") from error
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Hide pooch's message about each file for a while."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    folder.mkdir()
+    for url, file in zip(info.urls, info.files, strict=True):
+        try:
+            # The files' hashes are unknown; `read_raw` compares the digest of their arrays.
+            downloader(url, folder / file, None)
+        except requests.RequestException as error:
+            raise ConnectionError(f"{file}: {error}") from error

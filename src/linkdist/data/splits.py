@@ -110,11 +110,7 @@ def observe(graph: Graph, split: Split, setting: str) -> View:
 
 
 def semi_supervised(
-    graph: Graph,
-    seed: int,
-    per_class: int = 20,
-    validation: int = 500,
-    test: int | None = 1000,
+    graph: Graph, seed: int, per_class: int = 20, validation: int = 500, test: int | None = 1000
 ) -> Split:
     """Draw at most `per_class` training nodes per class, then validation and test nodes.
 
@@ -136,8 +132,7 @@ def semi_supervised(
     >>> len(split.train), len(split.validation), len(split.test)
     (20, 300, 1477)
     """
-    random = np.random.default_rng(seed)
-    order = random.permutation(np.flatnonzero(graph.labels != UNKNOWN))
+    order = _labelled_nodes(graph, seed)
     of_class = [order[graph.labels[order] == c][:per_class] for c in range(graph.C)]
     train = np.concatenate(of_class)
     rest = order[~np.isin(order, train)]
@@ -160,8 +155,7 @@ def full_supervised(graph: Graph, seed: int, share: float = 0.2) -> Split:
     >>> len(split.train), len(split.validation), len(split.test)
     (1079, 359, 359)
     """
-    random = np.random.default_rng(seed)
-    order = random.permutation(np.flatnonzero(graph.labels != UNKNOWN))
+    order = _labelled_nodes(graph, seed)
     size = int(share * len(order))
     if size < 1:
         raise SplitError(
@@ -183,8 +177,7 @@ def glnn_split(graph: Graph, setting: str, seed: int) -> Split:
     [1297, 259]
     """
     check_names("setting", [setting], PROTOCOLS["glnn"])
-    random = np.random.default_rng(seed)
-    order = random.permutation(np.flatnonzero(graph.labels != UNKNOWN))
+    order = _labelled_nodes(graph, seed)
     of_class = [order[graph.labels[order] == c] for c in range(graph.C)]
     few = [graph.classes[c] for c, nodes in enumerate(of_class) if len(nodes) <= 50]
     if few:
@@ -259,3 +252,8 @@ def keep_aside(labels: IntArray, validation: IntArray) -> Split:
     known = np.flatnonzero(labels != UNKNOWN)
     held = np.intersect1d(known, validation)
     return Split(np.setdiff1d(known, held), held, np.array([], dtype=np.int64))
+
+
+def _labelled_nodes(graph: Graph, seed: int) -> IntArray:
+    """The nodes with a known label, in random order."""
+    return np.random.default_rng(seed).permutation(np.flatnonzero(graph.labels != UNKNOWN))

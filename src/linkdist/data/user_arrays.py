@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
-from linkdist.data.edges import as_links, with_own_loops
-from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.data.graph import UNKNOWN, IntArray, as_links, with_own_loops
 from linkdist.errors import OptionError
 
 

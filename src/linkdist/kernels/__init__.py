@@ -4,25 +4,58 @@ Each function runs the fastest implementation for the device of its tensors: a T
 GPU, a loop compiled by Numba on the CPU, and plain PyTorch everywhere else. The plain PyTorch
 version defines the result; tests compare the others with it. Triton and Numba are imported on
 first use, so that an installation without them works.
+
+A block without its Linear layer is BatchNorm, LayerNorm, LeakyReLU, Dropout 0.5; a network of
+narrow layers spends most of its time there. x is (R, S, B, width): R replicas, S sides of a batch,
+B rows. BatchNorm takes its statistics over the rows of one side of one replica and updates its
+running statistics one side after the other.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-
-from linkdist.kernels import reference
-from linkdist.kernels.reference import EPSILON, SLOPE, Affine, Running
+from torch.nn import functional as F
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 
+SLOPE = 0.01
+EPSILON = 1e-5
+
+Context: TypeAlias = Any
+"""The first argument of an autograd function, to which PyTorch gives no type."""
 LossKernel: TypeAlias = Callable[[Sequence[Tensor]], tuple[Tensor, Tensor, Tensor]]
 """From z, s, labels, row weights, both factors and α to the loss and its two gradients."""
+
+
+class Affine(NamedTuple):
+    """The learnt scales and shifts of both normalisations, each (R, 1, 1, width)."""
+
+    batch_scale: Tensor
+    batch_shift: Tensor
+    layer_scale: Tensor
+    layer_shift: Tensor
+
+
+class Running(NamedTuple):
+    """BatchNorm's running statistics, which evaluation uses.
+
+    Attributes
+    ----------
+    mean, var : (R, 1, width) tensor
+        Updated in place.
+    momentum : (R, 1, 1) tensor
+        How far one batch moves them; 0 leaves a replica's statistics unchanged.
+    """
+
+    mean: Tensor
+    var: Tensor
+    momentum: Tensor
 
 
 def uses_triton(device: torch.device) -> bool:
@@ -34,6 +67,12 @@ def uses_triton(device: torch.device) -> bool:
     False
     """
     return device.type == "cuda" and HAS_TRITON
+
+
+def apply(function: type[torch.autograd.Function], *arguments: object) -> Tensor:
+    """The result of an autograd function; PyTorch's own `apply` has no type."""
+    result: Tensor = function.apply(*arguments)
+    return result
 
 
 def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
@@ -60,16 +99,23 @@ def train_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Te
     if uses_triton(x.device):
         from linkdist.kernels import triton_ops
 
-        y, mean, var = triton_ops.Normalise.apply(x, bits, SLOPE, EPSILON, *affine)  # type: ignore[no-untyped-call]
+        y, mean, var = triton_ops.Normalise.apply(x, bits, *affine)  # type: ignore[no-untyped-call]
     elif x.device.type == "cpu" and HAS_NUMBA:
-        from linkdist.kernels import numba_block
+        from linkdist.kernels import numba_ops
 
-        y, mean, var = numba_block.Normalise.apply(x, bits, *affine)  # type: ignore[no-untyped-call]
+        y, mean, var = numba_ops.Normalise.apply(x, bits, *affine)  # type: ignore[no-untyped-call]
     else:
-        return reference.train_block(x, affine, bits, running)
-    reference.update_running(mean, var, x.shape[-2], running)
+        return plain_block(x, affine, bits, running)
+    update_running(mean, var, x.shape[-2], running)
     out: Tensor = y
     return out
+
+
+def plain_block(x: Tensor, affine: Affine, bits: Tensor, running: Running) -> Tensor:
+    """The definition of `train_block`."""
+    var, mean = torch.var_mean(x, dim=-2, keepdim=True, correction=0)
+    update_running(mean, var, x.shape[-2], running)
+    return activate(x, mean, var, affine) * unpack(bits, x.shape[-1]) * 2
 
 
 def evaluate_block(x: Tensor, affine: Affine, mean: Tensor, var: Tensor) -> Tensor:
@@ -85,8 +131,38 @@ def evaluate_block(x: Tensor, affine: Affine, mean: Tensor, var: Tensor) -> Tens
     if uses_triton(x.device) and not torch.is_grad_enabled():
         from linkdist.kernels import triton_ops
 
-        return triton_ops.activate(x, mean, var, affine, None, SLOPE, EPSILON)
-    return reference.activate(x, mean, var, affine)
+        return triton_ops.activate(x, mean, var, affine, None)
+    return activate(x, mean, var, affine)
+
+
+def activate(x: Tensor, mean: Tensor, var: Tensor, affine: Affine) -> Tensor:
+    """BatchNorm with the given statistics, LayerNorm, LeakyReLU."""
+    x = (x - mean) * (var + EPSILON).rsqrt() * affine.batch_scale + affine.batch_shift
+    x = F.layer_norm(x, x.shape[-1:], eps=EPSILON) * affine.layer_scale + affine.layer_shift
+    return F.leaky_relu(x, SLOPE)
+
+
+@torch.no_grad()
+def update_running(mean: Tensor, var: Tensor, rows: int, running: Running) -> None:
+    """Move the running statistics towards those of a batch, each (R, S, 1, width)."""
+    unbiased = var * (rows / max(rows - 1, 1))
+    # One side after the other, as if each side were a batch of its own.
+    for side in range(mean.shape[1]):
+        running.mean.lerp_(mean[:, side], running.momentum)
+        running.var.lerp_(unbiased[:, side], running.momentum)
+
+
+def unpack(bits: Tensor, width: int) -> Tensor:
+    """Unpack eight bits from each byte as booleans, the lowest bit first.
+
+    Examples
+    --------
+    >>> unpack(torch.tensor([5], dtype=torch.uint8), 4)
+    tensor([ True, False,  True, False])
+    """
+    place = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    single = bits.unsqueeze(-1).bitwise_right_shift(place).bitwise_and(1)
+    return single.flatten(-2)[..., :width].bool()
 
 
 def link_loss_kernel(device: torch.device) -> LossKernel | None:
@@ -98,9 +174,9 @@ def link_loss_kernel(device: torch.device) -> LossKernel | None:
     True
     """
     if device.type == "cpu" and HAS_NUMBA:
-        from linkdist.kernels import numba_loss
+        from linkdist.kernels import numba_ops
 
-        return numba_loss.loss_and_gradient
+        return numba_ops.loss_and_gradient
     if uses_triton(device):
         from linkdist.kernels import triton_loss
 

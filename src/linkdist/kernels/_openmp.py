@@ -21,8 +21,9 @@ import ctypes
 import os
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import llvmlite.binding
 import numba
@@ -32,7 +33,6 @@ from numba import types
 from numba.extending import intrinsic
 from torch import Tensor
 
-Run: TypeAlias = Callable[..., None]
 OPTIONS: dict[str, Any] = {"fastmath": True, "error_model": "numpy"}
 
 
@@ -67,24 +67,25 @@ def find_openmp(folder: Path) -> ctypes.CDLL | None:
 _library = find_openmp(Path(torch.__file__).parent / "lib")
 
 
-def compiled(loop: Callable[[Any], None]) -> Run:
+class compiled:  # noqa: N801
     """Compile a loop into a function of contiguous tensors and integers that all threads run."""
-    function = numba.cfunc("void(voidptr)", cache=True, **OPTIONS)(loop)
 
-    def run(*arguments: Tensor | int) -> None:
+    def __init__(self, loop: Callable[[Any], None]) -> None:
+        self.loop = loop
+
+    @cached_property
+    def function(self) -> Any:  # noqa: ANN401
+        """The loop, compiled at the first call: a prediction needs only one of them."""
+        return numba.cfunc("void(voidptr)", cache=True, **OPTIONS)(self.loop)
+
+    def __call__(self, *arguments: Tensor | int) -> None:
         values = [a if isinstance(a, int) else a.data_ptr() for a in arguments]
         packed = (ctypes.c_int64 * len(values))(*values)
-        _run_on_threads(function, ctypes.addressof(packed))
-
-    return run
-
-
-def _run_on_threads(function: Any, address: int) -> None:  # noqa: ANN401
-    if _library is None:
-        function.ctypes(address)
-        return
-    start, threads = ctypes.c_void_p(function.address), torch.get_num_threads()
-    _library.GOMP_parallel(start, ctypes.c_void_p(address), ctypes.c_uint(threads), ctypes.c_uint())
+        if _library is None:
+            self.function.ctypes(packed)
+            return
+        start, threads = ctypes.c_void_p(self.function.address), torch.get_num_threads()
+        _library.GOMP_parallel(start, packed, ctypes.c_uint(threads), ctypes.c_uint())
 
 
 inlined = numba.njit(inline="always", **OPTIONS)

@@ -12,12 +12,12 @@ float32.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from linkdist.kernels import EPSILON, SLOPE, Context
 
 MANY = 4096
 """Number of rows from which a group is split into more parts (measured on an H200)."""
@@ -282,40 +282,37 @@ def _parts(rows: int, groups: int) -> tuple[int, int]:
 
 
 def activate(
-    x: Tensor, mean: Tensor, var: Tensor, affine: tuple[Tensor, ...], bits: Tensor | None,
-    slope: float, epsilon: float,
-) -> Tensor:  # fmt: skip
+    x: Tensor, mean: Tensor, var: Tensor, affine: tuple[Tensor, ...], bits: Tensor | None
+) -> Tensor:
     """BatchNorm with statistics (R, S or 1, 1, width), LayerNorm, LeakyReLU, optional Dropout."""
     x = x.contiguous()
     R, S, rows, width = x.shape
     y = torch.empty_like(x)
-    drop = bits is not None
     packed = x if bits is None else bits
     _forward[(triton.cdiv(rows, 2), R * S)](
         x, y, packed, mean, var, *affine,
-        rows, width, S, mean.shape[1], packed.shape[-1], packed.stride(0), slope, epsilon,
-        DROP=drop, TILE=2, WIDTH=triton.next_power_of_2(width), num_warps=1,
+        rows, width, S, mean.shape[1], packed.shape[-1], packed.stride(0), SLOPE, EPSILON,
+        DROP=bits is not None, TILE=2, WIDTH=triton.next_power_of_2(width), num_warps=1,
     )  # fmt: skip
     return y
 
 
 class Normalise(torch.autograd.Function):
-    """`reference.train_block`, forward and backward."""
+    """`kernels.plain_block`, forward and backward."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, bits: Tensor, slope: float, epsilon: float, *affine: Tensor  # noqa: ANN401
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        ctx: Context, x: Tensor, bits: Tensor, *affine: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return y and the statistics of the batch."""
         x = x.contiguous()
         mean, var = statistics(x)
         ctx.save_for_backward(x, bits, mean, var, *affine)
-        ctx.slope, ctx.epsilon = slope, epsilon
         ctx.mark_non_differentiable(mean, var)
-        return activate(x, mean, var, affine, bits, slope, epsilon), mean, var
+        return activate(x, mean, var, affine, bits), mean, var
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of x and of the four affine parameters."""
         x, bits, mean, var, *affine = ctx.saved_tensors
         R, S, rows, width = x.shape
@@ -326,16 +323,16 @@ class Normalise(torch.autograd.Function):
         whole = triton.next_power_of_2(width)
         _backward_rows[(R * S, parts)](
             x, dy.contiguous(), g, sums, bits, mean, var, *affine,
-            rows, width, S, bits.shape[-1], bits.stride(0), per_part, ctx.slope, ctx.epsilon,
+            rows, width, S, bits.shape[-1], bits.stride(0), per_part, SLOPE, EPSILON,
             TILE=tile, WIDTH=whole, num_warps=warps,
         )  # fmt: skip
         sums = sums.sum(1)  # (R · S, 4, width)
         _backward_batch[(triton.cdiv(rows, 4), R * S)](
-            x, g, sums, mean, var, affine[0], rows, width, S, ctx.epsilon,
+            x, g, sums, mean, var, affine[0], rows, width, S, EPSILON,
             TILE=4, WIDTH=whole, num_warps=4,
         )  # fmt: skip
         d_ls, d_lb, d_bs, d_bb = sums.view(R, S, 4, width).sum(1).view(R, 4, 1, 1, width).unbind(1)
-        return g, None, None, None, d_bs, d_bb, d_ls, d_lb
+        return g, None, d_bs, d_bb, d_ls, d_lb
 
 
 def neighbours(matrix: Tensor, x: Tensor) -> Tensor:

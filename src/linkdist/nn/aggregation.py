@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 
 from linkdist.data.graph import FloatArray, IntArray
-from linkdist.kernels import sparse_product, uses_triton
+from linkdist.kernels import Context, apply, sparse_product, uses_triton
 from linkdist.nn.inputs import csr_tensor
 
 
@@ -89,14 +88,11 @@ class Neighbours:
         return csr_tensor(forth, self.device), csr_tensor(back, self.device)
 
     def _propagate(self, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
-        out: Tensor
         R, n, f = x.shape
         if self.graphs == 1 and not uses_triton(x.device):
             beside = x.transpose(0, 1).reshape(n, R * f)
-            out = _Product.apply(beside, forth, back)  # type: ignore[no-untyped-call]
-            return out.view(n, R, f).transpose(0, 1)
-        out = _Product.apply(x.reshape(R * n, f), forth, back)  # type: ignore[no-untyped-call]
-        return out.view(R, n, f)
+            return apply(_Product, beside, forth, back).view(n, R, f).transpose(0, 1)
+        return apply(_Product, x.reshape(R * n, f), forth, back).view(R, n, f)
 
 
 class VisibleNeighbours:
@@ -183,10 +179,10 @@ class _Product(torch.autograd.Function):
     """P x, with the gradient Pᵀ g."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, forth: Tensor, back: Tensor) -> Tensor:
         ctx.back = back
         return sparse_product(forth, x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, None]:
         return sparse_product(ctx.back, grad.contiguous()), None, None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from linkdist.data.graph import FeatureMatrix
-from linkdist.kernels import HAS_NUMBA
+from linkdist.kernels import HAS_NUMBA, Context, apply
 
 DENSE_FROM = 0.2
 """Share of non-zeros from which a dense product is faster on the CPU."""
@@ -96,11 +96,10 @@ def choose(features: FeatureMatrix, device: torch.device) -> Choice:
     n, d = features.shape
     density = features.nnz / (n * d)
     if device.type == "cpu":
+        found = f"{density:.1%} of the features are not zero"
         if density < DENSE_FROM:
-            return Choice("sparse", f"{density:.1%} of the features are not zero")
-        return Choice(
-            "dense", f"{density:.1%} of the features are not zero: a dense product is faster"
-        )
+            return Choice("sparse", found)
+        return Choice("dense", f"{found}: a dense product is faster")
     if n * d > DENSE_ENTRIES:
         return Choice("sparse", f"{n:,} x {d:,} features are too large for a dense matrix on a GPU")
     if _is_exact_in_half(features):
@@ -154,32 +153,27 @@ class SparseInputs(Inputs):
         self.matrix = features
         self._whole = _Batch(features, device)
         if device.type == "cpu" and HAS_NUMBA:
-            from linkdist.kernels import numba_spmm
+            from linkdist.kernels import numba_ops
 
             starts = torch.from_numpy(features.indptr.astype(np.int64, copy=False))
-            self._csr = numba_spmm.Csr(starts, self._whole.columns, self._whole.values)
+            self._csr = numba_ops.Csr(starts, self._whole.columns, self._whole.values)
 
     def project(self, weight: Tensor, rows: Tensor | None = None) -> Tensor:
         """X[rows] W, or X W."""
-        R = weight.shape[0]
         if rows is None or self.device.type != "cpu":
             # Selecting CSR rows on a GPU would wait for the host; multiplying all rows does not.
-            whole = self._times(weight, [self._whole] * R)
+            whole = apply(_SparseProduct, weight, [self._whole] * weight.shape[0])
             return whole if rows is None else _select(whole, rows)
         if HAS_NUMBA:
-            from linkdist.kernels import numba_spmm
+            from linkdist.kernels import numba_ops
 
-            out: Tensor = numba_spmm.Product.apply(weight, self._csr, rows)  # type: ignore[no-untyped-call]
-            return out
-        return self._times(weight, [_Batch(self.matrix[r.numpy()], r.device) for r in rows])
-
-    def _times(self, weight: Tensor, batches: list[_Batch]) -> Tensor:
-        out: Tensor = _SparseProduct.apply(weight, batches)  # type: ignore[no-untyped-call]
-        return out
+            return apply(numba_ops.Product, weight, self._csr, rows)
+        batches = [_Batch(self.matrix[r.numpy()], r.device) for r in rows]
+        return apply(_SparseProduct, weight, batches)
 
 
 class _Batch:
-    """Some rows of X as CSR tensors; the transpose is made when a gradient needs it."""
+    """Some rows of X as CSR tensors."""
 
     def __init__(self, rows: sparse.csr_matrix, device: torch.device) -> None:
         self.rows = rows
@@ -188,15 +182,12 @@ class _Batch:
         self.starts = torch.from_numpy(rows.indptr[:-1].astype(np.int32, copy=False)).to(device)
         self.values = torch.from_numpy(rows.data).to(device)
 
-    def transpose(self) -> Tensor:
-        return csr_tensor(self.rows.T.tocsr(), self.device)
-
 
 class _SparseProduct(torch.autograd.Function):
     """X_b W for the rows of each replica; the gradient of W is X_bᵀ G."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, batches: list[_Batch]) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, weight: Tensor, batches: list[_Batch]) -> Tensor:
         ctx.batches = batches
         return _stack(
             F.embedding_bag(b.columns, w, b.starts, mode="sum", per_sample_weights=b.values)
@@ -204,9 +195,9 @@ class _SparseProduct(torch.autograd.Function):
         )
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
         pairs = zip(ctx.batches, grad, strict=True)
-        return _stack(batch.transpose() @ g for batch, g in pairs), None
+        return _stack(csr_tensor(b.rows.T.tocsr(), b.device) @ g for b, g in pairs), None
 
 
 def _stack(replicas: Iterable[Tensor]) -> Tensor:
@@ -219,7 +210,7 @@ class HalfProduct(torch.autograd.Function):
     """x W with bfloat16 factors, summed in float32 and returned in the type `out`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:
         """X (R, m, d or more) times W (R, d, h), padded with zeros."""
         R, d, h = ctx.shape = weight.shape
         half = torch.zeros(R, x.shape[2], h, dtype=x.dtype, device=x.device)
@@ -228,7 +219,7 @@ class HalfProduct(torch.autograd.Function):
         return torch.bmm(x, half) if out == x.dtype else torch.bmm(x, half, out_dtype=out)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, Tensor, None]:
         """The gradients of x, if needed, and of W."""
         x, half = ctx.saved_tensors
         grad = grad.to(x.dtype)
@@ -245,14 +236,13 @@ def csr_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
     >>> csr_tensor(sparse.csr_matrix(np.eye(2)), torch.device("cpu")).layout
     torch.sparse_csr
     """
-    starts, columns, values = (
-        torch.from_numpy(part).to(device) for part in (matrix.indptr, matrix.indices, matrix.data)
-    )
+    arrays = (matrix.indptr, matrix.indices, matrix.data)
+    starts, columns, values = (torch.from_numpy(array).to(device) for array in arrays)
     with warnings.catch_warnings():
         # PyTorch warns that its CSR layout is in beta.
         warnings.filterwarnings("ignore", message="Sparse")
         return torch.sparse_csr_tensor(
-            starts, columns, values, size=matrix.shape, check_invariants=False
+            starts, columns, values, matrix.shape, check_invariants=False
         )
 
 
@@ -261,8 +251,7 @@ def _product(x: Tensor, weight: Tensor, out: torch.dtype) -> Tensor:
         x = x.to(out)
     if x.dtype == weight.dtype:
         return torch.bmm(x, F.pad(weight, (0, 0, 0, x.shape[2] - weight.shape[1])))
-    product: Tensor = HalfProduct.apply(x, weight, out)  # type: ignore[no-untyped-call]
-    return product
+    return apply(HalfProduct, x, weight, out)
 
 
 def _scaled(product: Tensor, scale: Tensor | None) -> Tensor:

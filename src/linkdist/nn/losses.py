@@ -29,12 +29,12 @@ gather.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from linkdist.kernels import LossKernel, link_loss_kernel
+from linkdist.kernels import Context, LossKernel, apply, link_loss_kernel
 
 
 class Coefficients(NamedTuple):
@@ -242,8 +242,7 @@ class LinkLoss:
             return link_loss(z, s, y, self.by)
         share = row_shares(y, y.clamp(min=0), self.by.weights)
         rest = (y.contiguous(), share.contiguous(), *self.factors, self.by.alpha)
-        loss: Tensor = _WithGradient.apply(z, s, rest, self.kernel)  # type: ignore[no-untyped-call]
-        return loss
+        return apply(_WithGradient, z, s, rest, self.kernel)
 
 
 class _WithGradient(torch.autograd.Function):
@@ -251,18 +250,14 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
-        z: Tensor,
-        s: Tensor,
-        rest: Sequence[Tensor],
-        kernel: LossKernel,
+        ctx: Context, z: Tensor, s: Tensor, rest: Sequence[Tensor], kernel: LossKernel
     ) -> Tensor:
         loss, *gradient = kernel((z.contiguous(), s.contiguous(), *rest))
         ctx.save_for_backward(*gradient)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
         dz, ds = ctx.saved_tensors
         grad = grad.view(-1, 1, 1, 1)
         return dz * grad, ds * grad, None, None

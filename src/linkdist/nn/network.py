@@ -12,19 +12,21 @@ BatchNorm takes its statistics over the B rows of one side of one replica.
 
 The caller provides the randomness: a training pass receives the Dropout bits, one per element and
 eight to a byte, and the momentum of the running statistics. Without them, the network evaluates.
+`Folded` is the network for deployment.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from linkdist.kernels import evaluate_block, train_block
-from linkdist.kernels.reference import Affine, Running
+from linkdist import kernels
+from linkdist.kernels import EPSILON, SLOPE, Affine, Running
 from linkdist.nn.inputs import HalfProduct, Inputs
 
 HIDDEN = 256
@@ -125,11 +127,11 @@ class Linear(nn.Module):
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
         flat = x.flatten(1, 2)
         if x.dtype == self.weight.dtype:
-            y: Tensor = _Product.apply(flat, self.weight)  # type: ignore[no-untyped-call]
+            y = kernels.apply(_Product, flat, self.weight)
         else:
             # Logits, which have a bias, are float32; the input of a block is not.
             out = flat.dtype if self.bias is None else self.weight.dtype
-            y = HalfProduct.apply(flat, self.weight.transpose(1, 2), out)  # type: ignore[no-untyped-call]
+            y = kernels.apply(HalfProduct, flat, self.weight.transpose(1, 2), out)
         y = y if self.bias is None else y.add_(self.bias)
         return y.view(*x.shape[:3], -1)
 
@@ -138,12 +140,12 @@ class _Product(torch.autograd.Function):
     """x Wᵀ with the gradient gᵀ x of W: autograd's (xᵀ g)ᵀ takes four times as long here."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: kernels.Context, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         return torch.bmm(x, weight.transpose(1, 2))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: kernels.Context, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         return torch.bmm(grad, weight), torch.bmm(grad.transpose(1, 2), x)
 
@@ -187,10 +189,10 @@ class Block(nn.Module):
         """(R, S, B, fan_in) → (R, S, B, fan_out)."""
         affine = Affine(self.batch_scale, self.batch_shift, self.layer_scale, self.layer_shift)
         if bits is None or momentum is None:
-            y = evaluate_block(x, affine, self.running_mean, self.running_var)
+            y = kernels.evaluate_block(x, affine, self.running_mean, self.running_var)
         else:
             running = Running(self.running_mean, self.running_var, momentum)
-            y = train_block(x, affine, bits, running)
+            y = kernels.train_block(x, affine, bits, running)
             y = y if self.rescale == 1 else y * self.rescale
         out: Tensor = self.linear(y)
         return out
@@ -221,12 +223,7 @@ class ForkedMLP(nn.Module):
     """
 
     def __init__(
-        self,
-        d: int,
-        C: int,
-        seeds: Sequence[int],
-        hidden: int = HIDDEN,
-        dropout: float = DROPOUT,
+        self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN, dropout: float = DROPOUT
     ) -> None:
         super().__init__()
         random = generators(seeds)
@@ -263,3 +260,63 @@ def kept_of_256(dropout: float) -> int:
 def generators(seeds: Sequence[int], device: torch.device | None = None) -> list[torch.Generator]:
     """One random stream for each replica."""
     return [torch.Generator(device or "cpu").manual_seed(seed) for seed in seeds]
+
+
+class Folded(nn.Module):
+    """One head of a forked MLP for deployment: a plain MLP from features to logits.
+
+    In evaluation, BatchNorm is a fixed scale and shift of each hidden feature, so it can be folded
+    into the preceding Linear layer:
+
+        γ (x W - μ) / √(σ² + ε) + β  =  x W' + b'    with    W' = W γ / √(σ² + ε)
+                                                             b' = β - μ γ / √(σ² + ε)
+
+    The result is Linear, LayerNorm, LeakyReLU, Linear, LayerNorm, LeakyReLU, Linear. Prediction
+    from features does not need the neighbour head; for prediction with links it is folded in the
+    same way, after the same first Linear layer.
+
+    Parameters
+    ----------
+    network : ForkedMLP
+        A trained network; it is not changed.
+    head : Block, optional
+        By default `network.own`; `network.neighbour` for the other head.
+
+    Examples
+    --------
+    >>> Folded(ForkedMLP(d=4, C=3, seeds=[0, 1]))(torch.eye(4)).shape
+    torch.Size([2, 4, 3])
+    """
+
+    def __init__(self, network: ForkedMLP, head: Block | None = None) -> None:
+        super().__init__()
+        trunk, head = network.trunk, head or network.own
+        self.first = nn.ParameterList(_fold(network.first.weight, trunk))
+        self.second = nn.ParameterList(_fold(trunk.linear.weight.transpose(1, 2), head))
+        assert head.linear.bias is not None
+        self.third = nn.ParameterList(
+            [head.linear.weight.detach().transpose(1, 2), head.linear.bias.detach()]
+        )
+        self.norms = nn.ParameterList(
+            part.detach().squeeze(1)
+            for b in (trunk, head)
+            for part in (b.layer_scale, b.layer_shift)
+        )
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (R, n, C) of dense features (n, d)."""
+        scale1, shift1, scale2, shift2 = self.norms
+        h = _activate(x @ self.first[0] + self.first[1], scale1, shift1)  # (R, n, hidden)
+        h = _activate(torch.baddbmm(self.second[1], h, self.second[0]), scale2, shift2)
+        return torch.baddbmm(self.third[1], h, self.third[0])
+
+
+def _activate(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    return F.leaky_relu(F.layer_norm(x, x.shape[-1:], eps=EPSILON) * scale + shift, SLOPE)
+
+
+def _fold(weight: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+    """W' and b' for the Linear layer without bias before a block, and the block's BatchNorm."""
+    by = block.batch_scale.detach().squeeze(1) * (block.running_var + EPSILON).rsqrt()  # (R, 1, h)
+    return weight.detach() * by, block.batch_shift.detach().squeeze(1) - block.running_mean * by

@@ -1,4 +1,15 @@
-"""Adam for R replicas, and a moving average of their weights.
+"""The steps of training for R replicas: random numbers, the order of the items, Adam, an average.
+
+Each replica has its own random streams, so it draws the same numbers whether it is trained alone or
+beside others. The streams restart with every epoch from the replica's seed and the epoch's number:
+an epoch does not depend on how much was drawn before it.
+
+An epoch visits its items in a random permutation, which takes eight bytes per item. With so many
+items that this would not fit into memory, a stride visits them instead: with a and n coprime,
+
+    i -> (a i + b) mod n
+
+visits every item once.
 
 A replica that has finished its epoch waits for the others: its weights, its moments and its step
 count stay as they are. With a known number of steps T, the learning rate of a replica decays along
@@ -17,13 +28,18 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.kernels import adam_update
+from linkdist.kernels import adam_update, uses_triton
+from linkdist.nn.network import DROPOUT, generators, kept_of_256
 
+STRIDE_FROM = 1 << 28
+"""Number of items from which a stride replaces the permutation."""
 RATE = 0.01
 BETAS = (0.9, 0.999)
 ADAM_EPSILON = 1e-8
@@ -31,6 +47,219 @@ DECAY = 0.99
 WARM_UP = 9.0
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+class RandomStreams:
+    """The random numbers of R replicas, each from its own stream for every epoch.
+
+    On a GPU the numbers of a step are a function of replica, epoch and step, so that a CUDA graph
+    of a step draws new numbers at each replay.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        One for each replica.
+    device : torch.device
+        Where the numbers are needed.
+    """
+
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
+        self.seeds = seeds
+        self.generators = generators(seeds, device)
+        self.device = device
+        self.keys = torch.zeros(len(seeds), dtype=torch.int64, device=device)
+        self.drawn = torch.zeros((), dtype=torch.int64, device=device)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Start the streams of an epoch, independent of earlier epochs and of the weights' stream.
+
+        A replica that waits for the others draws numbers that it does not use; this restart makes
+        them irrelevant.
+        """
+        states = [
+            np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
+            for seed in self.seeds
+        ]
+        for generator, state in zip(self.generators, states, strict=True):
+            generator.manual_seed(int(state))
+        # The lowest bits of a key are reserved for the number of the step.
+        keys = np.array(states, dtype=np.uint64) & ~np.uint64((1 << 24) - 1)
+        self.keys.copy_(torch.from_numpy(keys.view(np.int64)))
+        self.drawn.zero_()
+
+    def draw(
+        self,
+        rows: Sequence[int],
+        width: int,
+        blocks: int,
+        numbers: int = 0,
+        dropout: float = DROPOUT,
+    ) -> tuple[list[Tensor], Tensor]:
+        """Draw the random numbers of a step, in one call per replica.
+
+        Parameters
+        ----------
+        rows : (R, S, B)
+            Shape of the rows that pass through the network.
+        width, blocks : int
+            Width and number of blocks of the network.
+        numbers : int
+            Number of additional 64-bit integers.
+        dropout : float
+            Probability that a bit is 0.
+
+        Returns
+        -------
+        bits : list of (R, S, B, ⌈width / 8⌉) uint8 tensors
+            Packed bits for the Dropout of each block.
+        numbers : (R, numbers) tensor
+            Integers.
+        """
+        R, S, B = rows
+        size = -(-width // 8)
+        kept = kept_of_256(dropout)
+        planes = _planes(kept)
+        count = -(-blocks * S * B * size // 8)
+        words = self._words(numbers + planes * count)
+        bits = words[:, numbers:]
+        if kept != 128:
+            bits = _with_probability(bits.view(R, planes, count), kept)
+        flat = bits.view(torch.uint8)[:, : blocks * S * B * size]
+        return list(flat.view(R, blocks, S, B, size).unbind(1)), words[:, :numbers]
+
+    def _words(self, count: int) -> Tensor:
+        if uses_triton(self.device):
+            from linkdist.kernels import triton_ops
+
+            self.drawn += 1
+            return triton_ops.random_words(self.keys, self.drawn, count)
+        out = torch.empty(len(self.generators), count, dtype=torch.int64, device=self.device)
+        lowest = torch.iinfo(torch.int64).min
+        for row, generator in zip(out, self.generators, strict=True):
+            row.random_(lowest, None, generator=generator)
+        return out
+
+    def permutation(self, r: int, length: int) -> Tensor:
+        """A permutation of 0 .. length - 1 from the stream of replica r."""
+        return torch.randperm(length, generator=self.generators[r], device=self.device)
+
+    def integers(self, r: int, count: int) -> list[int]:
+        """Random integers of 62 bits from the stream of replica r."""
+        out = torch.empty(count, dtype=torch.int64, device=self.device)
+        drawn: list[int] = out.random_(0, 1 << 62, generator=self.generators[r]).tolist()
+        return drawn
+
+
+def _planes(kept: int) -> int:
+    """The number of fair random bits that make one bit which is 1 with probability kept / 256."""
+    return 8 - ((kept & -kept).bit_length() - 1) if kept < 256 else 0
+
+
+def _with_probability(planes: Tensor, kept: int) -> Tensor:
+    """Combine words (R, planes, count) of fair bits into words with P(bit = 1) = kept / 256.
+
+    The binary digits of the probability are read from the lowest 1 on: a digit 1 joins the next
+    plane by 'or', a digit 0 by 'and', which halves the distance to 1 or to 0.
+    """
+    R, P, count = planes.shape
+    if not P:
+        return torch.full((R, count), -1, dtype=torch.int64, device=planes.device)
+    out = planes[:, 0].clone()
+    for p in range(1, P):
+        digit = kept >> (8 - P + p) & 1
+        out = out | planes[:, p] if digit else out & planes[:, p]
+    return out
+
+
+class ShuffledOrder:
+    """The items of R replicas in random order, in batches of one size.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Number of items of each replica.
+    steps, batch : int
+        Number of batches in an epoch, and of items in a batch. A replica with fewer items repeats
+        them from the start.
+    device : torch.device
+        Where the batches are needed.
+
+    Examples
+    --------
+    >>> order = ShuffledOrder([5], steps=2, batch=3, device=torch.device("cpu"))
+    >>> order.shuffle(RandomStreams([0], torch.device("cpu")))
+    >>> batches = [order.batch(torch.tensor(step)).flatten() for step in range(2)]
+    >>> sorted(torch.cat(batches)[:5].tolist())
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], steps: int, batch: int, device: torch.device
+    ) -> None:
+        self.lengths, self.device = lengths, device
+        self.column = torch.arange(batch, device=device)
+        shape = (len(lengths), steps * batch)
+        self.whole = torch.empty(shape, dtype=torch.int64, device=device)
+
+    def shuffle(self, streams: RandomStreams) -> None:
+        """Draw the order of a new epoch."""
+        place = torch.arange(self.whole.shape[1], device=self.device)
+        for r, length in enumerate(self.lengths):
+            self.whole[r] = streams.permutation(r, length)[place % length]
+
+    def batch(self, step: Tensor) -> Tensor:
+        """The items (R, B) of a step; `step` is a tensor on the device."""
+        return self.whole.index_select(1, step * len(self.column) + self.column)
+
+
+class StridedOrder(ShuffledOrder):
+    """The same for very many items, without storing a permutation."""
+
+    def __init__(
+        self, lengths: Sequence[int], steps: int, batch: int, device: torch.device
+    ) -> None:
+        super().__init__(lengths, 0, batch, device)
+        self.count = torch.tensor(lengths, device=device).view(-1, 1)
+        self.by, self.first = (torch.zeros_like(self.count) for _ in range(2))
+
+    def shuffle(self, streams: RandomStreams) -> None:
+        """Draw the stride and the first item of a new epoch."""
+        for r, length in enumerate(self.lengths):
+            a, b = streams.integers(r, 2)
+            self.by[r], self.first[r] = coprime_stride(a % length, length), b % length
+
+    def batch(self, step: Tensor) -> Tensor:
+        """The items (R, B) of a step; `step` is a tensor on the device."""
+        place = (step * len(self.column) + self.column).unsqueeze(0) % self.count
+        return (place * self.by + self.first) % self.count
+
+
+def coprime_stride(a: int, length: int) -> int:
+    """The next number from a that is coprime to `length`, and whose product with it fits 62 bits.
+
+    Examples
+    --------
+    >>> coprime_stride(4, 10), coprime_stride(10**12, 3 * 10**9) * 3 * 10**9 < 2**62
+    (7, True)
+    """
+    a = max(1, a % min(length, (1 << 62) // length))
+    while math.gcd(a, length) != 1:
+        a += 1
+    return a
+
+
+def make_order(
+    lengths: Sequence[int], steps: int, batch: int, device: torch.device
+) -> ShuffledOrder:
+    """A permutation, or a stride where there are very many items.
+
+    Examples
+    --------
+    >>> type(make_order([1 << 30], 1, 8, torch.device("cpu"))).__name__
+    'StridedOrder'
+    """
+    kind = StridedOrder if sum(lengths) >= STRIDE_FROM else ShuffledOrder
+    return kind(lengths, steps, batch, device)
 
 
 class Adam:
@@ -52,10 +281,7 @@ class Adam:
         self.parameters, self.rate, self.steps = parameters, rate, steps
         self.first = [torch.zeros_like(p) for p in parameters]
         self.second = [torch.zeros_like(p) for p in parameters]
-        self.count = self._zero_count(len(parameters[0]), parameters[0].device)
-
-    def _zero_count(self, R: int, device: torch.device) -> Tensor:
-        return torch.zeros(R, 1, device=device)
+        self.count = torch.zeros(len(parameters[0]), 1, device=parameters[0].device)
 
     def state(self) -> dict[str, Tensor]:
         """The live tensors that the next step depends on, by name."""
@@ -97,6 +323,7 @@ class AdamOnCpu(Adam):
         self, parameters: list[nn.Parameter], rate: float = RATE, steps: Tensor | None = None
     ) -> None:
         super().__init__(parameters, rate, steps)
+        self.count = self.count.repeat(1, len(parameters))  # PyTorch counts for each parameter
         self.replicas = [[p.detach()[r] for p in parameters] for r in range(len(parameters[0]))]
         self.own = [
             torch.optim.Adam(views, lr=rate, betas=BETAS, eps=ADAM_EPSILON, fused=True)
@@ -107,9 +334,6 @@ class AdamOnCpu(Adam):
                 # These are views of our own tensors, so that `state` is complete.
                 moments = {"exp_avg": self.first[i][r], "exp_avg_sq": self.second[i][r]}
                 adam.state[view] = {"step": self.count[r, i], **moments}
-
-    def _zero_count(self, R: int, device: torch.device) -> Tensor:
-        return torch.zeros(R, len(self.parameters), device=device)
 
     def step(self, active: Tensor) -> None:
         """Update the replicas for which `active` (R,) is 1; leave the others as they are."""

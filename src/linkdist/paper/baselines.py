@@ -24,7 +24,7 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import cross_entropy
 from linkdist.nn.network import HIDDEN, Block, First, Noise, generators
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.training.loop import AfterEpoch, Loop, padded
 
 EPOCHS = 200

@@ -23,8 +23,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
-from linkdist.data.edges import both_directions
-from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
+from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray, both_directions
 from linkdist.errors import ModelError
 from linkdist.serve.schema import RequestSchema
 

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from linkdist.data.edges import link_keys, links_of_keys
-from linkdist.data.graph import IntArray
+from linkdist.data.graph import IntArray, link_keys, links_of_keys
 from linkdist.tables.io import Table, TableLike, open_table
 from linkdist.tables.parsing import places_among, single_values, text_of
 from linkdist.tables.validation import SHOWN, Problems, Rows

@@ -1,7 +1,7 @@
 """Checkpoints: a training that was killed resumes after its last complete epoch.
 
 After an epoch, all tensors that the next one depends on are written to one file, completely or not
-at all. The random streams restart with every epoch (see `nn.sampling`), so the tensors and the
+at all. The random streams restart with every epoch (see `nn.optim`), so the tensors and the
 number of completed epochs are sufficient: a resumed training ends with the same weights as one that
 was never interrupted.
 """

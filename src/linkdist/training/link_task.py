@@ -24,8 +24,7 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import Coefficients, LinkLoss
 from linkdist.nn.network import ForkedMLP, Noise
-from linkdist.nn.optim import RATE, Adam, Average
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RATE, Adam, Average, RandomStreams
 from linkdist.training.history import History, Snapshot
 from linkdist.training.loop import BATCH, Loop, Loss, padded
 

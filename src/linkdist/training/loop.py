@@ -28,8 +28,7 @@ from linkdist.data.graph import IntArray
 from linkdist.errors import DeviceError, check_names
 from linkdist.kernels import uses_triton
 from linkdist.nn.network import MOMENTUM
-from linkdist.nn.optim import RATE, Adam, Average, make_adam
-from linkdist.nn.sampling import RandomStreams, make_order
+from linkdist.nn.optim import RATE, Adam, Average, RandomStreams, make_adam, make_order
 
 BATCH = 1024
 

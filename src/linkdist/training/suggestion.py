@@ -16,8 +16,7 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
-from linkdist.data.edges import both_directions
-from linkdist.data.graph import FeatureMatrix, IntArray
+from linkdist.data.graph import FeatureMatrix, IntArray, both_directions
 
 HOPS = 2
 """Number of times that features are averaged over a node and its neighbours."""

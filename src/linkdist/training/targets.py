@@ -23,7 +23,7 @@ from linkdist.nn.aggregation import RandomNeighbours
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise, feature_mask, mask_words
-from linkdist.nn.sampling import RandomStreams
+from linkdist.nn.optim import RandomStreams
 from linkdist.training.loop import BATCH, Loop, Loss, padded
 
 MASKED = 0.5

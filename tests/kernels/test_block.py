@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from linkdist.kernels import Affine, Running, unpack
 from linkdist.kernels import evaluate_block as evaluate
+from linkdist.kernels import plain_block as plain
 from linkdist.kernels import train_block as train
-from linkdist.kernels.reference import Affine, Running, unpack
-from linkdist.kernels.reference import train_block as plain
 
 
 def case(R, S, B, width, device="cpu", dtype=torch.float32):
