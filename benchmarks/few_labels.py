@@ -65,8 +65,8 @@ def panel(graph, splits, seeds, inputs, every, cycles=None, few=None):
 
     from linkdist.training.checkpoint import TrainingRun
     from linkdist.training.panel.estimates import interval
+    from linkdist.training.panel.fitting import FEW, fold_replicas, held_out_replicas
     from linkdist.training.panel.learning import train_panel
-    from linkdist.training.panel.replicas import FEW, fold_replicas, held_out_replicas
 
     replicas = []
     for split, seed in zip(splits, seeds, strict=True):

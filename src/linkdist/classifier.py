@@ -30,8 +30,7 @@ from linkdist.errors import GraphError, OptionError
 from linkdist.model import disagreement, from_features, with_links
 from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.training.fit import epoch_problems, fit
-from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import BATCH
+from linkdist.training.loop import BATCH, Hyperparameters
 from linkdist.training.replay import ReplayBuffer, make_replay_buffer
 from linkdist.training.update import update
 

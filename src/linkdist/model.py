@@ -6,7 +6,7 @@ links: the node's own prediction combined with the predictions of its neighbours
     κ · log p(z_i) + α · mean_j log p(s_j)    'mean', the form behind the published numbers
     z_i + α · Σ_j s_j                         'sum', the form that the paper writes
 
-The paper has κ = 1; calibration may choose another value (`training.panel.calibration`). A node
+The paper has κ = 1; calibration may choose another value (`training.panel.learning`). A node
 without neighbours is predicted from its features. A self-loop does not make a node its own
 neighbour.
 """

@@ -35,8 +35,7 @@ from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
 from linkdist.training.fit import Fit, epoch_problems, fit, limit_problems
-from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import find_device
+from linkdist.training.loop import Hyperparameters, find_device
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
 from linkdist.training.update import update as update_model

@@ -129,7 +129,7 @@ class Training:
         """Return the pipeline's options; raise OptionError if one is wrong."""
         from linkdist.pipeline import Options
         from linkdist.training.fit import METHODS
-        from linkdist.training.hyperparameters import Hyperparameters
+        from linkdist.training.loop import Hyperparameters
 
         method = self.method or default_method
         check_names("method", [method], METHODS)

@@ -22,9 +22,8 @@ from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.progress import Progress
 from linkdist.training.checkpoint import Keeper, TrainingRun
 from linkdist.training.history import History
-from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.link_task import LinkTask, LinkTraining, epochs_for, loop_on_links
-from linkdist.training.loop import BATCH, find_device
+from linkdist.training.loop import BATCH, Hyperparameters, find_device
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import Estimates
 from linkdist.training.panel.fitting import PanelOptions, fit_panel

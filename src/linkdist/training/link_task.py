@@ -1,8 +1,16 @@
-"""Training on links, as in the paper: the coefficients of the loss, the loss, the evaluation.
+"""Training on links: the coefficients of the paper's loss, its evaluation, and the loss on targets.
 
 A step of LinkDist takes a batch of directed edges (i, j), CoLinkDist also one random node k for
 each. The loss needs α, β1, β2 and class weights. They are ratios of counts, and counts add up: the
 counts of a graph that grows are the sum of those of its parts, so the old part is not read again.
+
+A step of SelfLinkDist takes nodes i, each with a random neighbour j, and minimises
+
+    CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
+
+for targets t that are probabilities, so that both heads, and both modes of prediction, learn from
+the same targets. If there are many features, each step masks a random half of them: the network has
+to predict the same from the other half.
 """
 
 from __future__ import annotations
@@ -20,20 +28,22 @@ from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split, View, observe
 from linkdist.errors import GraphError, check_names
 from linkdist.model import FORMS, logits, message_passing
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import Neighbours, RandomNeighbours
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.losses import Coefficients, LinkLoss
-from linkdist.nn.network import ForkedMLP, Noise
+from linkdist.nn.losses import Coefficients, LinkLoss, soft_cross_entropy
+from linkdist.nn.network import ForkedMLP, Noise, feature_mask, mask_words
 from linkdist.nn.optim import RATE, Adam, Average
 from linkdist.nn.sampling import RandomStreams
 from linkdist.training.history import History, Snapshot
-from linkdist.training.loop import BATCH, Loop, Loss, padded
+from linkdist.training.loop import BATCH, STUDENT_RATE, Loop, Loss, padded
 
 METHODS = ("linkdist", "colinkdist")
 VISITS = 200
 """How often training visits a node: epochs = floor(200 / average degree)."""
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 in each setting; with None, β1 = r_n and β2 = r_e."""
+MASKED = 0.5
+"""The share of the features that a step on targets masks, if there are many features."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,48 @@ def loop_on_links(
     loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
+
+
+def loop_on_targets(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    p: Tensor,
+    epochs: int,
+    batch: int = BATCH,
+    rate: float = STUDENT_RATE,
+    decays: bool = True,
+) -> Loop:
+    """The loop that trains a forked MLP on targets p (R, n, C) for the nodes of its views.
+
+    By default the learning rate decays to 0 over `epochs`, so that the last weights are good even
+    without validation nodes that select an evaluation.
+    """
+    loss = loss_on_targets(network, inputs, views, p)
+    lengths = [len(view.nodes) for view in views]
+    return Loop(network, loss, lengths, seeds, batch, rate, epochs=epochs if decays else None)
+
+
+def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
+    """The loss of a batch of nodes, for `Loop`."""
+    device, words = inputs.device, mask_words(inputs.d, MASKED)
+    nodes = padded([view.nodes for view in views], device)  # (R, n')
+    around = RandomNeighbours([view.edges for view in views], inputs.n, device)
+    replica = torch.arange(len(views), device=device).view(-1, 1)
+
+    def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
+        R, B = index.shape
+        shape, dropout = (R, 1, B), network.dropout
+        bits, numbers = streams.draw(shape, network.hidden, network.blocks, B + words, dropout)
+        i = nodes.gather(1, index)  # (R, B)
+        j = around.pick(i, numbers[:, :B])
+        mask = feature_mask(numbers[:, B:], inputs.d, MASKED) if words else None
+        z, s = network(inputs, i.unsqueeze(1), Noise(bits, momentum, mask))  # (R, 1, B, C)
+        own = soft_cross_entropy(z.squeeze(1), p[replica, i])
+        return own + soft_cross_entropy(s.squeeze(1), p[replica, j])
+
+    return loss
 
 
 def epochs_for(degree: float) -> int:

@@ -14,8 +14,8 @@ from linkdist.model import from_features, logits, with_links
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.panel.calibration import LOWEST, Calibration, calibrate
-from linkdist.training.panel.mixing import class_shares
+from linkdist.training.panel.learning import LOWEST, Calibration, calibrate
+from linkdist.training.panel.likelihood import class_shares
 
 CPU = torch.device("cpu")
 R, C = 3, 4

@@ -10,10 +10,10 @@ import pytest
 
 from linkdist import Graph
 from linkdist.data.splits import Split, semi_supervised
-from linkdist.training.panel.baselines import LARGEST
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import (
     FEW_LABELS,
+    LARGEST,
     Z,
     compare,
     estimate,
@@ -21,8 +21,14 @@ from linkdist.training.panel.estimates import (
     interval,
     limits,
 )
-from linkdist.training.panel.fitting import FEWEST_VISITS, renumbered, within
-from linkdist.training.panel.replicas import fold_replicas, held_out_replicas, validation_replicas
+from linkdist.training.panel.fitting import (
+    FEWEST_VISITS,
+    fold_replicas,
+    held_out_replicas,
+    renumbered,
+    validation_replicas,
+    within,
+)
 
 NONE = np.array([], dtype=np.int64)
 

@@ -7,14 +7,16 @@ weights of the mixture, by likelihood. The mixture's probabilities are the targe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.data.graph import Graph, IntArray
-from linkdist.training.panel.mixing import (
+from linkdist.data.graph import UNKNOWN, Graph, IntArray
+from linkdist.data.splits import View
+from linkdist.training.panel.likelihood import (
     Array,
     calibrated,
     class_shares,
@@ -23,14 +25,46 @@ from linkdist.training.panel.mixing import (
     is_balanced,
     mixture_weights,
 )
-from linkdist.training.panel.replicas import Replica
 from linkdist.training.panel.teachers import Teacher, TeachingContext, masks
-from linkdist.training.targets import with_known
 
 LOWEST = -30.0
 """The lowest log-probability of a teacher, so that no prediction is infinitely certain."""
 SINGLE = (1.0,)
 """The exponent of a single prediction without validation nodes."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A network in training.
+
+    Attributes
+    ----------
+    view : View
+        What it sees.
+    validation : (k,) int array
+        Labelled nodes whose labels it does not know.
+    present : (n',) int array
+        The nodes that are visible when the validation nodes are predicted.
+    seed : int
+        Random seed of its weights and sampling.
+    taught_by : int
+        The place, in the list of replicas, of the one whose teachers it shares.
+    calibrated_by : tuple of int
+        The places of the replicas whose validation nodes calibrate and weight its teachers.
+    kind : {'kept', 'new row', 'known row'}
+        Whether it is kept; otherwise what its validation nodes represent.
+    known : (l,) int array
+        Labelled nodes that its view has without their labels, for scores only.
+    """
+
+    view: View
+    validation: IntArray
+    present: IntArray
+    seed: int
+    taught_by: int
+    calibrated_by: tuple[int, ...]
+    kind: str
+    known: IntArray = field(default_factory=lambda: np.array([], dtype=np.int64))
 
 
 class Predictions(NamedTuple):
@@ -205,6 +239,23 @@ class TeacherEnsemble:
             parts.append(calibrated(log_p, self.shares(self.replicas[place]), weight.by))
         none = np.empty((0, self.graph.C))
         return Predictions(np.concatenate([none, *parts]), self.labels(self.scored))
+
+
+def with_known(p: Tensor, views: Sequence[View]) -> Tensor:
+    """Replace probabilities (R, n, C) by the known labels of each view.
+
+    Examples
+    --------
+    >>> none = np.empty((0, 2), dtype=np.int64)
+    >>> view = View(np.ones((2, 1)), np.arange(2), none, np.array([1, -1]), C=2)
+    >>> with_known(torch.full((1, 2, 2), 0.5), [view])[0]
+    tensor([[0.0000, 1.0000],
+            [0.5000, 0.5000]])
+    """
+    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(p.device)
+    known = (labels != UNKNOWN).unsqueeze(-1)  # (R, n, 1)
+    eye = torch.eye(p.shape[-1], device=p.device)
+    return torch.where(known, eye[labels.clamp(min=0)], p)
 
 
 def rows_of(values: Tensor, nodes: Sequence[IntArray]) -> list[Array]:

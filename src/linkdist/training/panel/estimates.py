@@ -2,7 +2,8 @@
 
 Predictions of validation nodes give accuracies with intervals, for new rows and for rows of the
 table, beside baselines on the same nodes. A few sentences state the conclusions: whether links
-help, and whether a simpler model is better.
+help, and whether a simpler model is better. The linear teachers and label spreading are baselines
+too; the largest class and CoLinkDist, the paper's method, are only that.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
-from linkdist.training.panel.baselines import LARGEST
-from linkdist.training.panel.ensemble import Predictions
+from linkdist.model import logits, message_passing
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.link_task import Tally, coefficients, loop_on_links
+from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
+from linkdist.training.panel.teachers import masks
 
 Z = 1.645
 """The quantile of a 90 % interval."""
@@ -28,6 +32,9 @@ WITH_LINKS = ("label spreading", "hop averages", "with links")
 """Parts of the names of baselines that need links at prediction time."""
 FOLDED = 0.8
 """Effective number of nodes for each node of a fold: they share the errors of one network."""
+LARGEST = "largest class"
+VISITS = 10
+"""How often CoLinkDist visits each node: a short schedule, since it is only a baseline."""
 FEW_LABELS = 10
 """Number of labels below which a score is almost meaningless."""
 
@@ -308,3 +315,42 @@ def _link_limits(graph: Graph, train: IntArray) -> list[str]:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def largest_class(ensemble: TeacherEnsemble) -> Predictions:
+    """Predict the most frequent class among the known labels of each replica."""
+    C, found = ensemble.graph.C, [np.empty((0, ensemble.graph.C))]
+    for place in ensemble.scored:
+        replica = ensemble.replicas[place]
+        counts = np.bincount(replica.view.labels[replica.view.train], minlength=C)
+        shares = np.log((counts + 1.0) / (counts + 1.0).sum())
+        found.append(np.broadcast_to(shares, (len(replica.validation), C)))
+    return Predictions(np.concatenate(found), ensemble.labels(ensemble.scored))
+
+
+def colinkdist(ensemble: TeacherEnsemble, visits: int = VISITS) -> dict[str, Predictions]:
+    """CoLinkDist on the views of the scored replicas, from features and with links.
+
+    The result is empty if a view has no link at a labelled node: the paper's loss needs one.
+    """
+    graph, device = ensemble.graph, ensemble.context.device
+    replicas = [ensemble.replicas[place] for place in ensemble.scored]
+    views = [replica.view for replica in replicas]
+    tallies = [Tally.of(view) for view in views]
+    if not views or any(tally.of_ends.sum() == 0 for tally in tallies):
+        return {}
+    by, seeds = coefficients(tallies, None, device), [replica.seed for replica in replicas]
+    network = ForkedMLP(graph.d, graph.C, seeds).to(device)
+    epochs = visits / graph.degree
+    inputs = ensemble.context.inputs
+    loop = loop_on_links(network, inputs, views, seeds, by, "colinkdist", epochs=epochs)
+    loop.run(epochs)
+    z, s = logits(network, inputs)
+    present = masks([replica.present for replica in replicas], graph.n).to(device)
+    linked = message_passing(z, s, ensemble.context.among(present), by.alpha)
+    labels, nodes = ensemble.labels(ensemble.scored), [replica.validation for replica in replicas]
+    both = {"CoLinkDist": z, "CoLinkDist, with links": linked}
+    return {
+        name: Predictions(np.concatenate(rows_of(scores.log_softmax(-1), nodes)), labels)
+        for name, scores in both.items()
+    }

@@ -34,7 +34,7 @@ from linkdist.data.graph import FeatureMatrix, Graph, IntArray
 from linkdist.data.splits import View
 from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
 from linkdist.nn.inputs import Inputs, csr_tensor
-from linkdist.training.panel.logistic import logistic_regression
+from linkdist.training.panel.likelihood import logistic_regression
 
 HOPS = (0, 1, 2, 8)
 """Numbers of hops that the linear teachers average over; the last uses personalised PageRank."""
