@@ -26,7 +26,7 @@ from linkdist.training.link_task import LinkTask, LinkTraining, epochs_for, loop
 from linkdist.training.loop import BATCH, Hyperparameters, find_device
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import Estimates
-from linkdist.training.panel.fitting import PanelOptions, fit_panel
+from linkdist.training.panel.fitting import fit_panel
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
@@ -162,10 +162,10 @@ def fit(
     # What fits into a budget differs between runs, so these cannot be resumed.
     run = TrainingRun(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
-        folds = held_out != 0
-        options = (epochs, tuple(teachers), folds, baselines, budget, held_out, hyper)
-        panel_options = PanelOptions(setting, tuple(seeds), *options)
-        panel, estimates = fit_panel(graph, each, inputs, run, panel_options)
+        common = (graph, each, setting, seeds, inputs, run, hyper, epochs)
+        panel, estimates = fit_panel(
+            *common, teachers=teachers, baselines=baselines, budget=budget, held_out=held_out
+        )
         took = time.perf_counter() - started
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
         neighbours = None if panel.ensemble is None else panel.ensemble.context.neighbours

@@ -232,8 +232,8 @@ class Loop:
         self.done += 1
 
 
-def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
-    """Arrays of different lengths as one tensor, padded with zeros.
+def padded(rows: Sequence[IntArray], device: torch.device, value: int = 0) -> Tensor:
+    """Arrays of different lengths as one tensor, padded with a value.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
             [3, 0]])
     """
     tensors = [torch.from_numpy(np.ascontiguousarray(row)) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True).to(device)
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value).to(device)
 
 
 def find_device(name: str) -> torch.device:

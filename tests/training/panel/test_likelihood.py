@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from linkdist.training.panel.likelihood import (
     calibrated,
-    class_shares,
-    estimated_shares,
-    exponents,
+    class_prior,
+    estimated_class_prior,
+    fit_exponents,
     is_balanced,
     logistic_regression,
     minimise,
@@ -183,8 +183,8 @@ def best_by_scipy(predictions, shares, labels, prior):
 def test_exponents_are_those_that_scipy_finds(K, prior, wrong):
     predictions, labels = simulated(K, wrong=wrong)
     labels = np.where(np.arange(len(labels)) % 2, labels, 0)  # one class is more frequent
-    shares = class_shares(labels, 3)
-    found = exponents(predictions, shares, labels, prior)
+    shares = class_prior(labels, 3)
+    found = fit_exponents(predictions, shares, labels, prior)
     assert found == pytest.approx(best_by_scipy(predictions, shares, labels, prior), abs=2e-3)
     assert (found[list(wrong)] == 0).all()
 
@@ -196,16 +196,16 @@ def test_exponents_are_best_within_bounds_where_both_would_be_negative_without()
     labels = drawn(softmax(right, axis=1), random)
     against = -3 * np.eye(2)[labels] - right + 0.5 * random.normal(size=right.shape)
     predictions = log_softmax(np.stack([right, against]), axis=-1)
-    shares, prior = class_shares(labels, 2), [0.5, 0.5]
+    shares, prior = class_prior(labels, 2), [0.5, 0.5]
     expected = best_by_scipy(predictions, shares, labels, prior)
-    assert exponents(predictions, shares, labels, prior) == pytest.approx(expected, abs=2e-3)
+    assert fit_exponents(predictions, shares, labels, prior) == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("prior", [[1.0], [0.5, 0.5]])
 def test_without_judges_exponents_stay_where_the_prior_is(prior):
     nobody = np.array([], dtype=np.int64)
     predictions = np.empty((len(prior), 0, 3))
-    found = exponents(predictions, class_shares(nobody, 3), nobody, prior)
+    found = fit_exponents(predictions, class_prior(nobody, 3), nobody, prior)
     assert found.tolist() == [*prior, 0.0]
 
 
@@ -214,8 +214,8 @@ def test_many_judges_find_the_temperature(temperature):
     random = np.random.default_rng(0)
     z = random.normal(scale=2.0, size=(8000, 4))
     labels = drawn(softmax(z / temperature, axis=1), random)
-    shares = class_shares(labels, 4)
-    found = exponents(log_softmax(z, axis=1)[None], shares, labels, [1.0])
+    shares = class_prior(labels, 4)
+    found = fit_exponents(log_softmax(z, axis=1)[None], shares, labels, [1.0])
     assert found[0] == pytest.approx(1 / temperature, rel=0.06)
     assert abs(found[1]) * np.ptp(shares) < 0.1  # all classes are as frequent
 
@@ -226,7 +226,7 @@ def test_predictions_that_ignore_the_classes_shares_get_them_once():
     z = random.normal(scale=1.5, size=(8000, 3))
     labels = drawn(softmax(z + np.log(pi), axis=1), random)
     # π are the classes' shares before a node is seen: here they are known.
-    found = exponents(log_softmax(z, axis=1)[None], np.log(pi), labels, [1.0])
+    found = fit_exponents(log_softmax(z, axis=1)[None], np.log(pi), labels, [1.0])
     assert found == pytest.approx([1.0, 1.0], abs=0.06)
 
 
@@ -237,8 +237,8 @@ def test_predictions_that_ignore_the_classes_shares_get_them_once():
 def test_exponents_are_finite_and_never_negative(p, labels):
     p = np.maximum(p, 1e-30)
     predictions = np.log(p / p.sum(axis=-1, keepdims=True))
-    shares = class_shares(labels, 3)
-    found = exponents(predictions, shares, labels, [0.5, 0.5])
+    shares = class_prior(labels, 3)
+    found = fit_exponents(predictions, shares, labels, [0.5, 0.5])
     assert np.isfinite(found).all()
     assert (found[:-1] >= 0).all()
     at_prior = penalised(np.array([0.5, 0.5, 0.0]), predictions, shares, labels, [0.5, 0.5])
@@ -253,15 +253,15 @@ def test_mixture_weights_are_the_best_of_a_grid(seed):
     likelihood = np.log(grid[:, None] * p[0] + (1 - grid[:, None]) * p[1]).sum(axis=1)
     best = grid[likelihood.argmax()]
     assert 0 < best < 1
-    found = mixture_weights(p, prior=0.0, rounds=3000)
+    found = mixture_weights(p, pseudo_nodes=0.0, rounds=3000)
     assert found == pytest.approx([best, 1 - best], abs=2e-3)
 
 
 def test_an_opinion_that_explains_nothing_has_its_imaginary_judges_share():
     p = np.stack([np.full(50, 0.9), np.full(50, 0.5), np.full(50, 1e-9)])
-    assert mixture_weights(p, prior=0.0)[2] < 1e-6
-    assert mixture_weights(p, prior=1.0)[2] == pytest.approx(1 / 53, rel=1e-3)
-    assert mixture_weights(p, prior=1.0).argmax() == 0
+    assert mixture_weights(p, pseudo_nodes=0.0)[2] < 1e-6
+    assert mixture_weights(p, pseudo_nodes=1.0)[2] == pytest.approx(1 / 53, rel=1e-3)
+    assert mixture_weights(p, pseudo_nodes=1.0).argmax() == 0
 
 
 def test_without_judges_all_opinions_count_alike():
@@ -285,14 +285,14 @@ def test_estimated_shares_are_those_of_the_simulation(shares):
     x = middles[labels] + random.normal(size=(10_000, 3))
     # By Bayes' rule, as if all classes were equal.
     p = softmax(-((x[:, None] - middles) ** 2).sum(axis=2) / 2, axis=1)
-    assert np.exp(estimated_shares(p, prior=0.0)) == pytest.approx(shares, abs=0.02)
-    drawn_in = np.exp(estimated_shares(p, prior=1.0))
+    assert np.exp(estimated_class_prior(p, pseudo_nodes=0.0)) == pytest.approx(shares, abs=0.02)
+    drawn_in = np.exp(estimated_class_prior(p, pseudo_nodes=1.0))
     assert np.ptp(drawn_in) < max(np.ptp(shares), 0.02)
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.1])
 def test_estimated_shares_stay_equal_where_predictions_say_nothing(prior):
-    found = estimated_shares(np.full((40, 5), 0.2), prior)
+    found = estimated_class_prior(np.full((40, 5), 0.2), prior)
     assert np.exp(found) == pytest.approx([0.2] * 5)
 
 
@@ -300,7 +300,7 @@ def test_estimated_shares_stay_equal_where_predictions_say_nothing(prior):
 def test_estimated_shares_are_finite_shares(p):
     with np.errstate(invalid="ignore"):
         p = np.where(p.sum(axis=1, keepdims=True) > 1e-9, p / p.sum(axis=1, keepdims=True), 1 / 3)
-    found = estimated_shares(p)
+    found = estimated_class_prior(p)
     assert np.isfinite(found).all()
     assert np.exp(found).sum() == pytest.approx(1)
 
@@ -331,6 +331,6 @@ def test_calibrated_is_the_formula():
 
 @given(arrays(np.int64, st.integers(0, 30), elements=st.integers(0, 3)))
 def test_class_shares_count_each_class_once_more(labels):
-    found = np.exp(class_shares(labels, 4))
+    found = np.exp(class_prior(labels, 4))
     expected = [(np.sum(labels == c) + 1) / (len(labels) + 4) for c in range(4)]
     assert found == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Models that maximise a likelihood: logistic regression, calibration, mixtures and class shares.
+"""Models that maximise a likelihood: logistic regression, calibration, mixtures and class priors.
 
 `logistic_regression` fits many problems at once:
 
@@ -13,7 +13,7 @@ The other functions compare predictions on validation nodes, whose labels were n
 them. Unlike accuracy, the likelihood does not reward predicting the largest class, and it depends
 on the confidence of a prediction.
 
-`exponents` calibrates: it finds the λ and δ of p ∝ Π_k p_k^λ_k · π^δ, with π the class shares of
+`fit_exponents` calibrates: it finds the λ and δ of p ∝ Π_k p_k^λ_k · π^δ, with π the class prior of
 the validation nodes. For one prediction, λ is the inverse of the temperature; for two, the λ weight
 a node's own prediction and its neighbours'. The factor π^δ corrects for classes that are rarer or
 more frequent among the training labels than among the validation nodes, and for shares that several
@@ -102,82 +102,84 @@ def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) ->
     point = start
     value, gradient = function(point)
     solved = torch.zeros_like(value, dtype=torch.bool)
-    steps: list[Tensor] = []
-    changes: list[Tensor] = []
+    pairs: list[tuple[Tensor, Tensor]] = []
     for _ in range(iterations):
-        direction = _direction(gradient, steps, changes)
+        direction = _direction(gradient, pairs)
         slope = (gradient * direction).sum(1)
         solved = solved | (-slope <= TOLERANCE * (1 + value.abs()))
         if bool(solved.all()):
             break
-        length = torch.ones_like(value) if steps else 1 / gradient.abs().sum(1).clamp(min=1)
-        found, there = function(point + length.unsqueeze(1) * direction)
+        length = torch.ones_like(value) if pairs else 1 / gradient.abs().sum(1).clamp(min=1)
+        new_value, new_gradient = function(point + length.unsqueeze(1) * direction)
         for _ in range(HALVINGS):
-            enough = solved | (found <= value + 1e-4 * length * slope)
+            enough = solved | (new_value <= value + 1e-4 * length * slope)
             if bool(enough.all()):
                 break
             length = torch.where(enough, length, length / 2)
-            found, there = function(point + length.unsqueeze(1) * direction)
+            new_value, new_gradient = function(point + length.unsqueeze(1) * direction)
         # A solved problem does not change while the others continue.
-        solved = solved | ~(found < value)
+        solved = solved | ~(new_value < value)
         better = ~solved.unsqueeze(1)
         step = torch.where(better, length.unsqueeze(1) * direction, 0.0)
         # A point that overflowed is NaN, and 0 times NaN is NaN.
-        change = torch.where(better, there - gradient, 0.0)
-        steps, changes = [*steps, step][-MEMORY:], [*changes, change][-MEMORY:]
+        change = torch.where(better, new_gradient - gradient, 0.0)
+        pairs = [*pairs, (step, change)][-MEMORY:]
         point = point + step
-        value = torch.where(better.squeeze(1), found, value)
-        gradient = torch.where(better, there, gradient)
+        value = torch.where(better.squeeze(1), new_value, value)
+        gradient = torch.where(better, new_gradient, gradient)
     return point
 
 
-def _direction(gradient: Tensor, steps: list[Tensor], changes: list[Tensor]) -> Tensor:
-    """-H g by the two-loop recursion over the last steps; steps of length 0 are ignored."""
-    q, kept = gradient.clone(), []
-    for step, change in zip(reversed(steps), reversed(changes), strict=True):
+def _direction(gradient: Tensor, pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """-H g by the two-loop recursion over the last steps and the changes of the gradient.
+
+    Steps of length 0 are ignored.
+    """
+    q, factors = gradient.clone(), []
+    for step, change in reversed(pairs):
         curvature = (step * change).sum(1)
-        share = torch.where(curvature > 1e-12, 1 / curvature.clamp(min=1e-12), 0.0)
-        by = share * (step * q).sum(1)
-        q = q - by.unsqueeze(1) * change
-        kept.append((share, by))
-    if steps:
-        curvature = (steps[-1] * changes[-1]).sum(1)
-        size = changes[-1].square().sum(1)
+        rho = torch.where(curvature > 1e-12, 1 / curvature.clamp(min=1e-12), 0.0)
+        alpha = rho * (step * q).sum(1)
+        q = q - alpha.unsqueeze(1) * change
+        factors.append((rho, alpha))
+    if pairs:
+        step, change = pairs[-1]
+        curvature, size = (step * change).sum(1), change.square().sum(1)
         scale = torch.where(curvature > 1e-12, curvature / size.clamp(min=1e-30), 1.0)
         q = q * scale.unsqueeze(1)
-    for (step, change), (share, by) in zip(
-        zip(steps, changes, strict=True), reversed(kept), strict=True
-    ):
-        q = q + step * (by - share * (change * q).sum(1)).unsqueeze(1)
+    for (step, change), (rho, alpha) in zip(pairs, reversed(factors), strict=True):
+        q = q + step * (alpha - rho * (change * q).sum(1)).unsqueeze(1)
     return -q
 
 
-def class_shares(labels: IntArray, C: int) -> Array:
+def class_prior(labels: IntArray, C: int) -> Array:
     """Log of the classes' shares (C,), with one added to the count of each class.
 
     Examples
     --------
-    >>> np.exp(class_shares(np.array([0, 0]), 2))
+    >>> np.exp(class_prior(np.array([0, 0]), 2))
     array([0.75, 0.25])
     """
     counts = np.bincount(labels, minlength=C) + 1.0
-    shares: Array = np.log(counts / counts.sum())
-    return shares
+    log_prior: Array = np.log(counts / counts.sum())
+    return log_prior
 
 
-def exponents(predictions: Array, shares: Array, labels: IntArray, prior: Sequence[float]) -> Array:
+def fit_exponents(
+    predictions: Array, log_prior: Array, labels: IntArray, default: Sequence[float]
+) -> Array:
     """The λ and δ that maximise the likelihood of p ∝ Π_k p_k^λ_k · π^δ, by Newton's method.
 
     Parameters
     ----------
     predictions : (K, N, C) array
         log p_k of the validation nodes; an additive constant in a row does not matter.
-    shares : (C,) array
+    log_prior : (C,) array
         log π.
     labels : (N,) int array
         The classes of the validation nodes.
-    prior : (K,) sequence of float
-        The λ without validation nodes; δ is then 0. It adds (λ - prior)² / 2 to the negative
+    default : (K,) sequence of float
+        The λ without validation nodes; δ is then 0. It adds (λ - default)² / 2 to the negative
         log-likelihood, which a few dozen nodes outweigh.
 
     Returns
@@ -189,58 +191,59 @@ def exponents(predictions: Array, shares: Array, labels: IntArray, prior: Sequen
     --------
     >>> log_p = np.log([[[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1]]])
     >>> labels = np.array([0, 1, 0, 1])
-    >>> bool(exponents(log_p, class_shares(labels, 2), labels, prior=[1.0])[0] < 0.5)
+    >>> bool(fit_exponents(log_p, class_prior(labels, 2), labels, [1.0])[0] < 0.5)
     True
     """
-    start = np.array([*prior, 0.0])
+    start = np.array([*default, 0.0])
     if not len(labels):
         return start
-    flat = np.broadcast_to(shares, (1, *predictions.shape[1:]))
-    parts = np.concatenate([predictions, flat])  # (K + 1, N, C)
+    prior_rows = np.broadcast_to(log_prior, (1, *predictions.shape[1:]))
+    parts = np.concatenate([predictions, prior_rows])  # (K + 1, N, C)
     free = np.ones(len(start), dtype=bool)
     while True:
-        found = _newton(parts, labels, start, free)
-        lowest = int(found[:-1].argmin())
-        if found[lowest] >= 0:
-            return found
+        exponents = _newton(parts, labels, start, free)
+        lowest = int(exponents[:-1].argmin())
+        if exponents[lowest] >= 0:
+            return exponents
         free[lowest], start[lowest] = False, 0.0
 
 
-def _newton(parts: Array, labels: IntArray, prior: Array, free: npt.NDArray[np.bool_]) -> Array:
-    """The best exponents; those that are not free stay unchanged."""
+def _newton(parts: Array, labels: IntArray, start: Array, free: npt.NDArray[np.bool_]) -> Array:
+    """The best exponents near `start`; those that are not free stay unchanged."""
     rows = np.arange(len(labels))
     truth = parts[:, rows, labels].sum(1)  # (K,)
 
-    def loss(at: Array) -> tuple[float, Array]:
-        log_p = log_softmax(np.tensordot(at, parts, 1), axis=1)
-        return -log_p[rows, labels].sum() + ((at - prior) ** 2).sum() / 2, np.exp(log_p)
+    def loss(exponents: Array) -> tuple[float, Array]:
+        log_p = log_softmax(np.tensordot(exponents, parts, 1), axis=1)
+        penalty = ((exponents - start) ** 2).sum() / 2
+        return -log_p[rows, labels].sum() + penalty, np.exp(log_p)
 
-    at = prior.copy()
-    value, p = loss(at)
+    exponents = start.copy()
+    value, p = loss(exponents)
     for _ in range(NEWTON_STEPS):
         mean = (parts * p).sum(2)  # (K, N)
-        gradient = (mean.sum(1) - truth + at - prior)[free]
-        spread = np.einsum("anc,nc,bnc->ab", parts, p, parts) - mean @ mean.T
-        step = np.zeros_like(at)
-        step[free] = np.linalg.solve((spread + np.eye(len(at)))[np.ix_(free, free)], gradient)
-        new, there = loss(at - step)
-        while new > value + 1e-9 and np.abs(step).max() > 1e-9:
+        gradient = (mean.sum(1) - truth + exponents - start)[free]
+        hessian = np.einsum("anc,nc,bnc->ab", parts, p, parts) - mean @ mean.T + np.eye(len(start))
+        step = np.zeros_like(start)
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient)
+        new_value, p = loss(exponents - step)
+        while new_value > value + 1e-9 and np.abs(step).max() > 1e-9:
             step = step / 2
-            new, there = loss(at - step)
-        at, value, p = at - step, new, there
+            new_value, p = loss(exponents - step)
+        exponents, value = exponents - step, new_value
         if np.abs(step).max() < 1e-4:
             break
-    return at
+    return exponents
 
 
-def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
+def mixture_weights(p: Array, pseudo_nodes: float = 1.0, rounds: int = 200) -> Array:
     """Weights w that maximise the likelihood of Σ_k w_k p_k, by expectation maximisation.
 
     Parameters
     ----------
     p : (K, N) array
         The probability of each validation node's true class in each of K predictions.
-    prior : float, optional
+    pseudo_nodes : float, optional
         Number of pseudo-nodes that each prediction alone explains, so that a few nodes do not
         reduce a weight to 0.
     rounds : int, optional
@@ -253,14 +256,14 @@ def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
 
     Examples
     --------
-    >>> mixture_weights(np.array([[0.9, 0.9], [0.1, 0.1]]), prior=0.0).round(2)
+    >>> mixture_weights(np.array([[0.9, 0.9], [0.1, 0.1]]), pseudo_nodes=0.0).round(2)
     array([1., 0.])
     """
     weights = np.full(len(p), 1 / len(p))
     for _ in range(rounds):
-        each = weights[:, None] * np.maximum(p, 1e-12)
-        each = each / each.sum(0)
-        weights = each.sum(1) + prior
+        responsibilities = weights[:, None] * np.maximum(p, 1e-12)
+        responsibilities /= responsibilities.sum(0)
+        weights = responsibilities.sum(1) + pseudo_nodes
         weights = weights / weights.sum()
     return weights
 
@@ -268,7 +271,7 @@ def mixture_weights(p: Array, prior: float = 1.0, rounds: int = 200) -> Array:
 def is_balanced(labels: IntArray) -> bool:
     """Whether all classes that occur have the same number of labels, up to one.
 
-    The labels were then selected by class, and their shares are not those of all nodes.
+    The labels were then selected by class, and their prior is not that of all nodes.
 
     Examples
     --------
@@ -280,7 +283,7 @@ def is_balanced(labels: IntArray) -> bool:
     return bool(len(counts) > 1 and counts.min() > 1 and np.ptp(counts) <= 1)
 
 
-def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
+def estimated_class_prior(p: Array, pseudo_nodes: float = 0.1, rounds: int = 100) -> Array:
     """Log of the classes' shares (C,) among nodes, from predictions that assume equal shares.
 
     Expectation maximisation finds the shares π that maximise the likelihood of predictions
@@ -290,7 +293,7 @@ def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
     ----------
     p : (N, C) array
         Probabilities of a classifier that was trained on balanced labels.
-    prior : float, optional
+    pseudo_nodes : float, optional
         Number of pseudo-nodes with equal shares, as a share of N: uninformative predictions leave
         the shares equal.
     rounds : int, optional
@@ -299,20 +302,20 @@ def estimated_shares(p: Array, prior: float = 0.1, rounds: int = 100) -> Array:
     Examples
     --------
     >>> p = np.array([[0.9, 0.1]] * 80 + [[0.1, 0.9]] * 20)
-    >>> np.exp(estimated_shares(p, prior=0.0)).round(1)
+    >>> np.exp(estimated_class_prior(p, pseudo_nodes=0.0)).round(1)
     array([0.9, 0.1])
     """
     N, C = p.shape
-    shares = np.full(C, 1 / C)
+    prior = np.full(C, 1 / C)
     for _ in range(rounds):
-        each = p * shares
-        each = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
-        shares = (each.sum(axis=0) + prior * N / C) / (N * (1 + prior))
-    log: Array = np.log(np.maximum(shares, 1e-12))
-    return log
+        posterior = p * prior
+        posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
+        prior = (posterior.sum(axis=0) + pseudo_nodes * N / C) / (N * (1 + pseudo_nodes))
+    log_prior: Array = np.log(np.maximum(prior, 1e-12))
+    return log_prior
 
 
-def calibrated(predictions: Array, shares: Array, by: Array) -> Array:
+def calibrated(predictions: Array, log_prior: Array, exponents: Array) -> Array:
     """Log-probabilities (N, C) of Π_k p_k^λ_k · π^δ, from predictions (K, N, C).
 
     Examples
@@ -320,6 +323,6 @@ def calibrated(predictions: Array, shares: Array, by: Array) -> Array:
     >>> calibrated(np.log([[[0.8, 0.2]]]), np.zeros(2), np.array([0.0, 0.0])).round(2)
     array([[-0.69, -0.69]])
     """
-    scores = np.tensordot(by[:-1], predictions, 1) + by[-1] * shares
+    scores = np.tensordot(exponents[:-1], predictions, 1) + exponents[-1] * log_prior
     log_p: Array = log_softmax(scores, axis=1)
     return log_p
