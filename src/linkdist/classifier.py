@@ -31,8 +31,7 @@ from linkdist.model import disagreement, from_features, with_links
 from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.training.fit import epoch_problems, fit
 from linkdist.training.loop import BATCH, Hyperparameters
-from linkdist.training.replay import ReplayBuffer, make_replay_buffer
-from linkdist.training.update import update
+from linkdist.training.replay import ReplayBuffer, make_replay_buffer, update
 
 
 class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

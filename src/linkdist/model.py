@@ -14,7 +14,7 @@ neighbour.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -51,12 +51,12 @@ class Model:
     network: ForkedMLP
     alpha: Tensor
     classes: tuple[str, ...]
-    kappa: Tensor = None  # type: ignore[assignment]
+    kappa: Tensor = field(default_factory=lambda: torch.ones(1))
 
     def __post_init__(self) -> None:
-        """Set the default of κ."""
-        if vars(self)["kappa"] is None:
-            object.__setattr__(self, "kappa", torch.ones_like(self.alpha))
+        """Give each replica its κ, on the device of α."""
+        kappa = self.kappa.to(self.alpha).expand_as(self.alpha).contiguous()
+        object.__setattr__(self, "kappa", kappa)
 
     def to(self, device: torch.device) -> Model:
         """The model on a device: a copy, or the model itself if it is there already.

@@ -38,7 +38,7 @@ from linkdist.training.fit import Fit, epoch_problems, fit, limit_problems
 from linkdist.training.loop import Hyperparameters, find_device
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
-from linkdist.training.update import update as update_model
+from linkdist.training.replay import update as update_model
 
 COMPARED = 10_000
 """Number of rows on which an exported model is compared with the original."""
@@ -335,7 +335,7 @@ def update(
     out : Path
         The directory of the new model; it may be that of the old one.
     epochs, seed, device
-        See `linkdist.training.update.update`.
+        See `linkdist.training.replay.update`.
     callback : Callback, optional
         Receives progress and messages.
     """

@@ -156,8 +156,8 @@ def fit(
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
-    problems = [*hyper.problems(), *limit_problems(held_out, budget)]
-    _check(method, seeds, each, epochs, problems)
+    problems = [*epoch_problems(epochs), *hyper.problems(), *limit_problems(held_out, budget)]
+    _check(method, seeds, each, problems)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget differs between runs, so these cannot be resumed.
     run = TrainingRun(None if budget is not None else checkpoint, progress)
@@ -185,17 +185,9 @@ def _train(
 ) -> LinkTraining:
     """Train one of the paper's methods, with an evaluation after every epoch."""
     network = hyper.network(task.graph.d, task.graph.C, task.seeds, task.device)
-    loop = loop_on_links(
-        network,
-        task.inputs,
-        task.views,
-        task.seeds,
-        task.by,
-        method,
-        hyper.batch,
-        hyper.rate(method),
-        epochs=total if hyper.decays(method) else None,
-    )
+    data = (network, task.inputs, task.views, task.seeds, task.coefficients)
+    decay = total if hyper.decays(method) else None
+    loop = loop_on_links(*data, method, hyper.batch, hyper.rate(method), epochs=decay)
     training = LinkTraining(task, network, loop.adam)
     run.resume(training.state(), training.history)
 
@@ -207,13 +199,14 @@ def _train(
 
 
 def _check(
-    method: str,
-    seeds: Sequence[int],
-    splits: Sequence[Split],
-    epochs: int | None,
-    others: Sequence[str],
+    method: str, seeds: Sequence[int], splits: Sequence[Split], problems: Sequence[str]
 ) -> None:
-    problems = [*_name_problems(method), *epoch_problems(epochs), *others]
+    """Raise one error for all problems of the arguments."""
+    problems = list(problems)
+    try:
+        check_names("method", [method], METHODS)
+    except OptionError as error:
+        problems.insert(0, str(error))
     if len(seeds) < 1:
         problems.append("training needs at least one seed, one for each replica; found none.")
     if len(splits) != len(seeds):
@@ -223,14 +216,6 @@ def _check(
         )
     if problems:
         raise OptionError(" ".join(problems))
-
-
-def _name_problems(method: str) -> list[str]:
-    try:
-        check_names("method", [method], METHODS)
-    except OptionError as error:
-        return [str(error)]
-    return []
 
 
 def epoch_problems(epochs: int | None) -> list[str]:

@@ -16,7 +16,7 @@ to predict the same from the other half.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -81,12 +81,7 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         """The counts of two parts together."""
-        return Tally(
-            self.nodes + other.nodes,
-            self.ends + other.ends,
-            self.of_nodes + other.of_nodes,
-            self.of_ends + other.of_ends,
-        )
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def coefficients(
@@ -113,20 +108,20 @@ def coefficients(
 
 
 def _coefficients(
-    of: Tally, beta: float | None
+    tally: Tally, beta: float | None
 ) -> tuple[float, float, float, npt.NDArray[np.float64]]:
-    known, labelled = int(of.of_ends.sum()), int(of.of_nodes.sum())
+    known, labelled = int(tally.of_ends.sum()), int(tally.of_nodes.sum())
     if known == 0:
         raise GraphError(
             f"training needs a link that touches a labelled node; found {labelled} "
-            f"labelled nodes and {of.ends // 2} directed edges that touch none of them. "
+            f"labelled nodes and {tally.ends // 2} directed edges that touch none of them. "
             "Add labels or links."
         )
-    r_n, r_e = labelled / of.nodes, known / of.ends
+    r_n, r_e = labelled / tally.nodes, known / tally.ends
     beta1, beta2 = (r_n, r_e) if beta is None else beta * np.array([r_n, r_e]) / (r_n + r_e)
-    some = of.of_ends > 0
-    weights = np.divide(of.of_nodes, of.of_ends, out=np.zeros(len(some)), where=some)
-    return 1 - r_e, beta1, beta2, weights * len(some) / weights.sum()
+    present = tally.of_ends > 0
+    weights = np.divide(tally.of_nodes, tally.of_ends, out=np.zeros(len(present)), where=present)
+    return 1 - r_e, beta1, beta2, weights * len(present) / weights.sum()
 
 
 class Seen(NamedTuple):
@@ -161,14 +156,14 @@ def seen_by(views: Sequence[View], device: torch.device) -> Seen:
 
 
 def loss_on_links(
-    network: ForkedMLP, inputs: Inputs, seen: Seen, by: Coefficients, method: str
+    network: ForkedMLP, inputs: Inputs, seen: Seen, weights: Coefficients, method: str
 ) -> Loss:
     """The loss of a batch of edges, for `Loop`."""
     check_names("method", [method], METHODS)
     edges, nodes, counts, labels = seen
     replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
-    link_loss = LinkLoss(by, sides)
+    link_loss = LinkLoss(weights, sides)
 
     def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
         R, B = index.shape
@@ -190,7 +185,7 @@ def loop_on_links(
     inputs: Inputs,
     views: Sequence[View],
     seeds: Sequence[int],
-    by: Coefficients,
+    weights: Coefficients,
     method: str,
     batch: int = BATCH,
     rate: float = RATE,
@@ -198,7 +193,7 @@ def loop_on_links(
     epochs: float | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views; see `Loop`."""
-    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), weights, method)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
 
@@ -271,8 +266,9 @@ class LinkTask:
         One for each replica.
     inputs : Inputs
         The graph's features on a device.
-    by : Coefficients, optional
-        By default those of the views; if the graph is a sample of a larger one, those of that one.
+    known : Coefficients, optional
+        The coefficients of the loss, if the graph is a sample of a larger one; by default those of
+        the views.
     """
 
     def __init__(
@@ -282,13 +278,13 @@ class LinkTask:
         setting: str,
         seeds: Sequence[int],
         inputs: Inputs,
-        by: Coefficients | None = None,
+        known: Coefficients | None = None,
     ) -> None:
         self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
         self.device = inputs.device
         self.views = [observe(graph, split, setting) for split in splits]
         self.neighbours = Neighbours([graph.edges], graph.n, self.device)
-        self.by = by or coefficients(self.views, BETA[setting], self.device)
+        self.coefficients = known or coefficients(self.views, BETA[setting], self.device)
 
 
 class LinkTraining:
@@ -307,7 +303,7 @@ class LinkTraining:
     def __init__(self, task: LinkTask, network: ForkedMLP, adam: Adam) -> None:
         self.task, self.network, self.adam = task, network, adam
         self.history = History(task.graph, task.splits, task.device)
-        self.alpha = task.by.alpha.clone()
+        self.alpha = task.coefficients.alpha.clone()
         self.best = Snapshot(network)
 
     def evaluate(self) -> None:

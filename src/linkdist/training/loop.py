@@ -241,6 +241,8 @@ def padded(rows: Sequence[IntArray], device: torch.device, value: int = 0) -> Te
     tensor([[1, 2],
             [3, 0]])
     """
+    if not rows:
+        return torch.empty(0, 0, dtype=torch.int64, device=device)
     tensors = [torch.from_numpy(np.ascontiguousarray(row)) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value).to(device)
 
