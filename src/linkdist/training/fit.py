@@ -166,9 +166,8 @@ def fit(
         panel, estimates = fit_panel(
             *common, teachers=teachers, baselines=baselines, budget=budget, held_out=held_out
         )
-        took = time.perf_counter() - started
+        took, neighbours = time.perf_counter() - started, panel.ensemble.context.neighbours
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
-        neighbours = None if panel.ensemble is None else panel.ensemble.context.neighbours
         return Fit(*trained, estimates, panel.predictions, inputs, neighbours)
     task = LinkTask(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs

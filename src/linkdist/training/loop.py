@@ -96,20 +96,20 @@ found 1.5.']
 
     def problems(self) -> list[str]:
         """One sentence for each value that is out of range."""
-        found = []
+        problems = []
         for name, size in (("hidden_size", self.hidden_size), ("batch_size", self.batch)):
             if not (isinstance(cast(object, size), numbers.Integral) and int(size) >= 1):
-                found.append(f"{name} must be a whole number from 1; found {size!r}.")
+                problems.append(f"{name} must be a whole number from 1; found {size!r}.")
         rate = cast(object, 1.0 if self.learning_rate is None else self.learning_rate)
-        if not isinstance(rate, numbers.Real) or not 0 < float(rate) < math.inf:
-            found.append(f"learning_rate must be a number above 0; found {rate!r}.")
+        if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
+            problems.append(f"learning_rate must be a number above 0; found {rate!r}.")
         dropout = cast(object, self.dropout)
-        if not isinstance(dropout, numbers.Real) or not 0 <= float(dropout) < 1:
-            found.append(f"dropout must be from 0 to below 1; found {dropout!r}.")
-        if self.schedule is not None and self.schedule not in SCHEDULES:
+        if not (isinstance(dropout, numbers.Real) and 0 <= float(dropout) < 1):
+            problems.append(f"dropout must be from 0 to below 1; found {dropout!r}.")
+        if self.schedule not in (None, *SCHEDULES):
             names = " or ".join(map(repr, SCHEDULES))
-            found.append(f"schedule must be {names}; found {self.schedule!r}.")
-        return found
+            problems.append(f"schedule must be {names}; found {self.schedule!r}.")
+        return problems
 
 
 class Loop:
@@ -157,17 +157,15 @@ class Loop:
         steps: Callable[[int], int] = lambda own: own,
     ) -> None:
         self.device = next(network.parameters()).device
-        self.loss = loss
-        self.average = average
-        self.lengths = lengths
+        self.loss, self.average, self.lengths = loss, average, lengths
         self.batch = min(batch, max(lengths))
         own = [-(-length // self.batch) for length in lengths]
         self.steps = steps(max(own))
         self.streams = RandomStreams(seeds, self.device)
         more = self.steps - max(own)
         self.own_steps = torch.tensor([count + more for count in own], device=self.device)
-        whole = None if epochs is None else epochs * self.own_steps
-        self.adam = adam or make_adam(network, rate, whole)
+        decay = None if epochs is None else epochs * self.own_steps
+        self.adam = adam or make_adam(network, rate, decay)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = make_order(lengths, self.steps, self.batch, self.device)
         self.warm_up = 0
@@ -185,12 +183,12 @@ class Loop:
 
         `evaluate` is called `evaluations` times in each epoch, at equal distances.
         """
-        at = {-(-self.steps * part // evaluations) for part in range(1, evaluations + 1)}
+        scored = {-(-self.steps * part // evaluations) for part in range(1, evaluations + 1)}
         total = max(1, round(epochs * self.steps))
         with training_context(self.device):
             for epoch in range(start, math.ceil(epochs)):
                 for step in self.epoch(epoch):
-                    if evaluate is not None and step + 1 in at:
+                    if evaluate is not None and step + 1 in scored:
                         evaluate()
                     if epoch * self.steps + step + 1 == total:
                         break

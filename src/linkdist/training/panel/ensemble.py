@@ -264,8 +264,9 @@ def rows_of(values: Tensor, nodes: Sequence[IntArray]) -> list[Array]:
     >>> rows_of(torch.arange(4.0).view(1, 4, 1), [np.array([3, 1])])[0].tolist()
     [[3.0], [1.0]]
     """
-    indices = [torch.from_numpy(some).to(values.device) for some in nodes]
-    return [row[i].double().cpu().numpy() for row, i in zip(values, indices, strict=True)]
+    node_indices = [torch.from_numpy(indices).to(values.device) for indices in nodes]
+    pairs = zip(values, node_indices, strict=True)
+    return [row[indices].double().cpu().numpy() for row, indices in pairs]
 
 
 def log_p_of_labels(log_p: Array, labels: IntArray) -> Array:

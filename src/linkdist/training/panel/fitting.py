@@ -119,7 +119,7 @@ def _estimates(
     graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool
 ) -> Estimates | None:
     ensemble = panel.ensemble
-    if ensemble is None or not ensemble.scored:
+    if not ensemble.scored:
         return None
     predictions = {kind: dict(by_name) for kind, by_name in panel.predictions.items()}
     new_rows = predictions["new row" if "new row" in predictions else "validation"]

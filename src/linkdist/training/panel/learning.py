@@ -18,7 +18,7 @@ All replicas, those of folds and those that are kept, train at the same time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -96,8 +96,8 @@ class Panel:
     history: History
     visits: int
     mixture: Mapping[str, float]
-    predictions: Mapping[str, Mapping[str, Predictions]] = field(default_factory=dict)
-    ensemble: TeacherEnsemble | None = None
+    predictions: Mapping[str, Mapping[str, Predictions]]
+    ensemble: TeacherEnsemble
 
 
 def train_panel(
@@ -250,7 +250,8 @@ class Student:
     def evaluate(self) -> bool:
         """Compare the current weights with the best on validation nodes; True if any improved."""
         z, s = self.log_p()
-        calibration = Calibration.of(self.ensemble, *self.rows(z, s, "validation"))
+        nodes = [replica.validation for replica in self.ensemble.replicas]
+        calibration = Calibration.of(self.ensemble, *self.rows(z, s, nodes))
         loss = torch.from_numpy(calibration.loss).to(self.lowest)
         better = loss < self.lowest
         self.lowest.copy_(torch.where(better, loss, self.lowest))
@@ -272,9 +273,10 @@ class Student:
         """The links among the nodes that are visible when validation nodes are predicted."""
         return self.ensemble.context.among([replica.present for replica in self.ensemble.replicas])
 
-    def rows(self, z: Tensor, s: Tensor, nodes_of: str) -> tuple[list[Array], list[Array]]:
+    def rows(
+        self, z: Tensor, s: Tensor, nodes: Sequence[IntArray]
+    ) -> tuple[list[Array], list[Array]]:
         """For some nodes of each replica: log p(z), and the neighbours' mean of log p(s)."""
-        nodes = [getattr(replica, nodes_of) for replica in self.ensemble.replicas]
         return rows_of(z, nodes), rows_of(self.links().mean(s), nodes)
 
     @torch.no_grad()
@@ -282,7 +284,7 @@ class Student:
         """The calibrated model, and the predictions of validation nodes."""
         ensemble, replicas = self.ensemble, self.ensemble.replicas
         z, s = self.log_p()
-        own, neighbour = self.rows(z, s, "validation")
+        own, neighbour = self.rows(z, s, [replica.validation for replica in replicas])
         calibration = Calibration.of(ensemble, own, neighbour)
         predictions: dict[str, dict[str, Predictions]] = {}
         for kind in ("new row", "known row", "kept"):
@@ -298,7 +300,7 @@ class Student:
         kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
         if any(len(replicas[r].known) for r in kept):
             labels = ensemble.graph.labels[np.concatenate([replicas[r].known for r in kept])]
-            rows = self.rows(z, s, "known")
+            rows = self.rows(z, s, [replica.known for replica in replicas])
             predictions["known row"] = calibration.predictions(kept, *rows, labels)
         model = calibrate(self.network, kept, calibration, ensemble.graph)
         return Panel(model, self.history, self.visits, ensemble.mixture(), predictions, ensemble)
@@ -342,13 +344,8 @@ class Calibration:
         rows: list[tuple[Array, Array, Array, float]] = []
         none = np.empty((0, ensemble.graph.C))
         for r, replica in enumerate(ensemble.replicas):
-            labels, log_prior = (
-                ensemble.labels(replica.calibrated_by),
-                ensemble.class_prior(replica),
-            )
-            estimated_prior = ensemble.estimated_prior[r]
-            if estimated_prior is not None:
-                log_prior = estimated_prior
+            labels, estimated = ensemble.labels(replica.calibrated_by), ensemble.estimated_prior[r]
+            log_prior = ensemble.class_prior(replica) if estimated is None else estimated
             z, s = (
                 np.concatenate([none, *(log_p[k] for k in replica.calibrated_by)])
                 for log_p in (own, neighbour)
@@ -359,7 +356,7 @@ class Calibration:
             if linked[1] < SMALLEST_ALPHA:
                 linked = np.array([alone[0], 0.0, alone[1]])
             loss = -log_p_of_labels(calibrated(z[None], log_prior, alone), labels)
-            if estimated_prior is not None:
+            if estimated is not None:
                 alone[-1] += 1  # the labels are balanced by design; other nodes are not
                 linked[-1] += 1
             rows.append((alone, linked, log_prior, float(loss.mean()) if len(labels) else 0.0))

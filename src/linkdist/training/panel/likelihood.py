@@ -71,8 +71,8 @@ def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Te
     Examples
     --------
     >>> x = torch.tensor([[[-1.0], [1.0]]])
-    >>> both = logistic_regression(lambda W: x @ W, torch.tensor([[0, 1]]), 1, 2, torch.ones(1))
-    >>> (x @ both[:, :1] + both[:, 1:]).argmax(-1)
+    >>> fitted = logistic_regression(lambda W: x @ W, torch.tensor([[0, 1]]), 1, 2, torch.ones(1))
+    >>> (x @ fitted[:, :1] + fitted[:, 1:]).argmax(-1)
     tensor([[0, 1]])
     """
     R = len(labels)
@@ -80,11 +80,11 @@ def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Te
     target = F.one_hot(labels.clamp(min=0), C) * known  # (R, m, C)
 
     def loss(point: Tensor) -> tuple[Tensor, Tensor]:
-        both = point.detach().view(R, d + 1, C).requires_grad_()
-        log_p = (rows(both[:, :d]) + both[:, d:]).log_softmax(-1)
+        parameters = point.detach().view(R, d + 1, C).requires_grad_()
+        log_p = (rows(parameters[:, :d]) + parameters[:, d:]).log_softmax(-1)
         fit = -(target * log_p).sum((1, 2))
-        value = strength * fit + both[:, :d].square().sum((1, 2)) / 2
-        (gradient,) = torch.autograd.grad(value.sum(), both)
+        value = strength * fit + parameters[:, :d].square().sum((1, 2)) / 2
+        (gradient,) = torch.autograd.grad(value.sum(), parameters)
         return value.detach(), gradient.flatten(1)
 
     start = torch.zeros(R, (d + 1) * C, device=labels.device)

@@ -104,15 +104,15 @@ class TeachingContext:
         moments = [(part.mean(axis=0), part.std(axis=0)) for part in parts]
         means, deviations = map(np.stack, zip(*moments, strict=True))
         spreads = np.where(deviations > 0, deviations, 1) * np.sqrt(d)
-        both = (torch.from_numpy(a.astype(np.float32)) for a in (means, spreads))
-        mean, spread = (a.unsqueeze(1).to(self.device) for a in both)
+        tensors = (torch.from_numpy(a.astype(np.float32)) for a in (means, spreads))
+        mean, spread = (a.unsqueeze(1).to(self.device) for a in tensors)
         return mean, spread
 
     def project(self, weight: Tensor) -> Tensor:
         """X W (T', n, C) for W (T', d, C), with rows scaled by `scale`."""
         T, d, C = weight.shape
-        beside = weight.transpose(0, 1).reshape(1, d, T * C)  # one product for all views
-        product = self.inputs.project(beside)[0] * self.scale
+        side_by_side = weight.transpose(0, 1).reshape(1, d, T * C)  # one product for all views
+        product = self.inputs.project(side_by_side)[0] * self.scale
         return product.view(-1, T, C).transpose(0, 1)
 
 
@@ -165,10 +165,12 @@ def linear_teachers(context: TeachingContext, hops: Sequence[int] = HOPS) -> lis
     mean, spread = context.centre
     T, A, d = len(context.views), len(STRENGTHS), context.graph.d
     groups = []
-    for hop, both in zip(hops, fitted, strict=True):
+    for hop, parameters in zip(hops, fitted, strict=True):
         # The fit used centred and scaled columns; predictions use the original ones.
-        weight = both[:, :-1] / _repeated(spread, A).transpose(1, 2)
-        bias = both[:, -1:] - _repeated(mean, A) @ weight if mean.shape[2] == d else both[:, -1:]
+        weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
+        bias = parameters[:, -1:]
+        if mean.shape[2] == d:
+            bias = bias - _repeated(mean, A) @ weight
         parts = zip(STRENGTHS, weight.split(T), bias.split(T), strict=True)
         groups.append([Linear(hop, c, w.contiguous(), b, context) for c, w, b in parts])
     return groups
@@ -181,8 +183,8 @@ def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor
     x, basis = _rotated(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
     strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(H * T)
     labels = context.labels.repeat(A * H, 1)
-    both = logistic_regression(_Product(x, A), labels, x.shape[2], context.graph.C, strength)
-    parts = both.view(A, H, T, *both.shape[1:]).unbind(1)
+    parameters = logistic_regression(_Product(x, A), labels, x.shape[2], context.graph.C, strength)
+    parts = parameters.view(A, H, T, *parameters.shape[1:]).unbind(1)
     if basis is None:
         return [part.flatten(0, 1) for part in parts]
     return [
@@ -212,8 +214,8 @@ class _Product:
     def __call__(self, weight: Tensor) -> Tensor:
         _, d, C = weight.shape
         T, A = len(self.x), self.A
-        beside = weight.view(A, T, d, C).permute(1, 2, 0, 3).reshape(T, d, A * C)
-        z = (self.x @ beside).view(T, -1, A, C)
+        side_by_side = weight.view(A, T, d, C).permute(1, 2, 0, 3).reshape(T, d, A * C)
+        z = (self.x @ side_by_side).view(T, -1, A, C)
         return z.permute(2, 0, 1, 3).reshape(A * T, -1, C)
 
 
@@ -233,8 +235,8 @@ class _Averaged:
         T, d, C = weight.shape
         raw = weight / self.spread
         if self.whole is not None:
-            beside = raw.transpose(0, 1).reshape(d, T * C)
-            z = (self.whole @ beside).view(-1, T, C).transpose(0, 1)
+            side_by_side = raw.transpose(0, 1).reshape(d, T * C)
+            z = (self.whole @ side_by_side).view(-1, T, C).transpose(0, 1)
         else:
             z = averaged(self.context.project(raw).contiguous(), self.hop, self.links)
         if self.mean.shape[2] == d:
