@@ -2,7 +2,7 @@
 
 A graph starts with a random 80 % of its nodes. The rest arrive in four parts, with their links to
 the nodes that are present. After each part, three models are scored on all present test nodes, from
-features and with links: the first model, its update (`linkdist.training.update`) and a model that
+features and with links: the first model, its update (`linkdist.training.replay`) and a model that
 is trained again on all present nodes. The time of the last two is measured. Labels are those of the
 paper's transductive split and arrive with their nodes. So do its validation nodes, which choose the
 epoch in training; an update uses those of the start. The results are means over several seeds.
@@ -22,8 +22,7 @@ from linkdist import Split, fit, from_features, load_dataset, named_split, with_
 from linkdist.data.graph import UNKNOWN, Graph, with_own_loops
 from linkdist.training.fit import METHODS
 from linkdist.training.loop import find_device
-from linkdist.training.replay import make_replay_buffer
-from linkdist.training.update import update
+from linkdist.training.replay import make_replay_buffer, update
 
 SETS = ("pubmed", "amazon-computers")
 START, PARTS = 0.8, 4

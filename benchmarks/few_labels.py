@@ -65,8 +65,8 @@ def panel(graph, splits, seeds, inputs, every, cycles=None, few=None):
 
     from linkdist.training.checkpoint import TrainingRun
     from linkdist.training.panel.estimates import interval
+    from linkdist.training.panel.fitting import FEW, fold_replicas, held_out_replicas
     from linkdist.training.panel.learning import train_panel
-    from linkdist.training.panel.replicas import FEW, fold_replicas, held_out_replicas
 
     replicas = []
     for split, seed in zip(splits, seeds, strict=True):
@@ -89,17 +89,17 @@ def panel(graph, splits, seeds, inputs, every, cycles=None, few=None):
     # The teachers themselves, as they predict the test nodes over all links.
     ensemble = found.ensemble
     kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
-    all_nodes = torch.ones(len(kept), graph.n, dtype=torch.bool, device=inputs.device)
     for g, group in enumerate(ensemble.groups):
         p = np.zeros((len(kept), graph.n, graph.C))
         for v, teacher in enumerate(group):
             users = [k for k, r in enumerate(kept) if ensemble.weights[r][g].variant == v]
             if users:
-                mask = ensemble.context.among(all_nodes[users])
-                log_p = teacher.log_p([ensemble.of[kept[k]] for k in users], mask).cpu().numpy()
+                links = ensemble.context.among([np.arange(graph.n)] * len(users))
+                views = [ensemble.view_of[kept[k]] for k in users]
+                log_p = teacher.log_p(views, links).cpu().numpy()
                 for k, q in zip(users, log_p, strict=True):
-                    by, pi = ensemble.weights[kept[k]][g].by, ensemble.shares(replicas[kept[k]])
-                    scores = by[0] * q + by[1] * pi
+                    scale, delta = ensemble.weights[kept[k]][g].exponents
+                    scores = scale * q + delta * ensemble.class_prior(replicas[kept[k]])
                     e = np.exp(scores - scores.max(axis=1, keepdims=True))
                     p[k] = e / e.sum(axis=1, keepdims=True)
         records[f"teacher: {group[0].name}"] = judged(graph, splits, p)

@@ -40,10 +40,8 @@ from linkdist.model import disagreement, from_features, reweighted, with_links
 from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.tables.transformer import TableEncoder, needs_encoding
 from linkdist.training.fit import epoch_problems, fit
-from linkdist.training.hyperparameters import Hyperparameters
-from linkdist.training.loop import BATCH
-from linkdist.training.replay import ReplayBuffer, make_replay_buffer, pack
-from linkdist.training.update import update
+from linkdist.training.loop import BATCH, Hyperparameters
+from linkdist.training.replay import ReplayBuffer, make_replay_buffer, pack, update
 
 HYPERPARAMETERS = ("hidden_size", "batch_size", "learning_rate", "dropout", "schedule")
 

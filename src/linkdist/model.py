@@ -6,7 +6,7 @@ links: the node's own prediction combined with the predictions of its neighbours
     κ · log p(z_i) + α · mean_j log p(s_j)    'mean', the form behind the published numbers
     z_i + α · Σ_j s_j                         'sum', the form that the paper writes
 
-The paper has κ = 1; calibration may choose another value (`training.panel.calibration`). A node
+The paper has κ = 1; calibration may choose another value (`training.panel.learning`). A node
 without neighbours is predicted from its features. A self-loop does not make a node its own
 neighbour.
 """
@@ -14,7 +14,7 @@ neighbour.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -52,12 +52,12 @@ class Model:
     network: ForkedMLP
     alpha: Tensor
     classes: tuple[str, ...]
-    kappa: Tensor = None  # type: ignore[assignment]
+    kappa: Tensor = field(default_factory=lambda: torch.ones(1))
 
     def __post_init__(self) -> None:
-        """Set the default of κ."""
-        if vars(self)["kappa"] is None:
-            object.__setattr__(self, "kappa", torch.ones_like(self.alpha))
+        """Give each replica its κ, on the device of α."""
+        kappa = self.kappa.to(self.alpha).expand_as(self.alpha).contiguous()
+        object.__setattr__(self, "kappa", kappa)
 
     def to(self, device: torch.device) -> Model:
         """The model on a device: a copy, or the model itself if it is there already.

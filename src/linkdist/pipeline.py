@@ -39,7 +39,7 @@ from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
 from linkdist.training.fit import METHODS, Fit, epoch_problems, fit, limit_problems
-from linkdist.training.hyperparameters import Hyperparameters
+from linkdist.training.loop import Hyperparameters
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
 

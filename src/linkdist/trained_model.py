@@ -87,7 +87,7 @@ def train(
         See `linkdist.pipeline.train`; the first three need `out`.
     **options
         The fields of `linkdist.pipeline.Options` and
-        `linkdist.training.hyperparameters.Hyperparameters`, such as method, seed and epochs.
+        `linkdist.training.loop.Hyperparameters`, such as method, seed and epochs.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from linkdist.tables.source import Tables
 from linkdist.training.fit import epoch_problems
 from linkdist.training.loop import find_device
 from linkdist.training.replay import pack, unpack
-from linkdist.training.update import update as update_model
+from linkdist.training.replay import update as update_model
 
 
 def update(
@@ -49,7 +49,7 @@ def update(
     out : Path
         The directory of the new model; it may be that of the old one.
     epochs, seed, device
-        See `linkdist.training.update.update`.
+        See `linkdist.training.replay.update`.
     force : bool
         Whether to replace a model that is not the result of the same update.
     callback : Callback, optional

@@ -26,7 +26,7 @@ from linkdist.store.plan import MEMORY
 from linkdist.store.synthetic import DENSE, Planted
 from linkdist.tables.schema import KINDS
 from linkdist.training.fit import METHODS
-from linkdist.training.hyperparameters import Hyperparameters
+from linkdist.training.loop import Hyperparameters
 from tests.cli.common import ESCAPE, NO_GPU, refused, start, words
 
 pytestmark = pytest.mark.usefixtures("surroundings")

@@ -32,8 +32,8 @@ from linkdist.store.format import buckets
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training import checkpoint as checkpoint_module
 from linkdist.training.checkpoint import Checkpoint, SharedCheckpoint, TrainingRun
-from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.link_task import Tally, coefficients, loop_on_links
+from linkdist.training.loop import Hyperparameters
 
 CPU = torch.device("cpu")
 PLANTED = Planted(1500, 6000, features=12, classes=4, labelled=0.3, dtype="float32")

@@ -36,9 +36,8 @@ from linkdist.nn.optim import STRIDE_FROM, make_adam
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
-from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.link_task import LinkTask, LinkTraining, Seen, coefficients, loss_on_links
-from linkdist.training.loop import BATCH, Loop, training_context
+from linkdist.training.loop import BATCH, Hyperparameters, Loop, training_context
 
 MIN_STEPS = 2000
 """The smallest number of steps of an epoch with larger batches on a GPU."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Protocol, TypeAlias
+from typing import IO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
@@ -38,28 +39,64 @@ State: TypeAlias = "tuple[int, dict[str, Tensor]]"
 """The number of completed epochs, and the tensors by name."""
 
 
-class Keeper(Protocol):
-    """Stores the state of a training."""
+class Keeper(ABC):
+    """Stores the state of a training in a file.
 
-    @property
-    def training(self) -> str:
-        """A digest of data and options."""
+    Attributes
+    ----------
+    training : str
+        A digest of data and options: the file of another training is ignored.
+    """
 
+    training: str
+
+    @abstractmethod
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Store the state after some epochs."""
 
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove the state when the training is complete."""
+
+    @abstractmethod
+    def _open(self) -> IO[bytes]:
+        """Open the file to read; a FileNotFoundError if there is none."""
+
     def exists(self) -> bool:
-        """Whether this training stored a state."""
+        """Whether this training stored a state; reads only the header of the file."""
+        return self._own() is not None
 
     def load(self) -> State | None:
         """The completed epochs and the state, if this training stored one."""
+        about = self._own()
+        if about is None:
+            return None
+        try:
+            with self._open() as stream:
+                return int(about["epochs"]), safetensors.torch.load(stream.read())
+        except (FileNotFoundError, ValueError, safetensors.SafetensorError):
+            return None
 
-    def remove(self) -> None:
-        """Remove the state."""
+    def _own(self) -> Mapping[str, str] | None:
+        """The metadata of the file, if this training stored it in this format."""
+        about = self._about() or {}
+        identity = (about.get("training"), about.get("format"))
+        return about if identity == (self.training, FORMAT) else None
+
+    def _about(self) -> Mapping[str, str] | None:
+        """The metadata of the file, if it is the state of a training."""
+        try:
+            with self._open() as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                about = json.loads(stream.read(min(size, HEADER)))["__metadata__"]
+        except (FileNotFoundError, UnicodeError, json.JSONDecodeError, LookupError, TypeError):
+            return None
+        known = isinstance(about, dict) and about.keys() >= {"training", "format", "epochs"}
+        return about if known else None
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Keeper):
     """The state of a training in a local file.
 
     Attributes
@@ -86,28 +123,12 @@ class Checkpoint:
         """Store the state after some epochs."""
         replace_bytes(self.path, _packed(self.training, epochs, tensors))
 
-    def exists(self) -> bool:
-        """Whether this training stored a state; reads only the header of the file."""
+    def _open(self) -> IO[bytes]:
+        """Open the file; training restarts if it cannot be read."""
         try:
-            with safetensors.safe_open(self.path, "pt") as file:
-                return self._is_own(file.metadata())
-        except (OSError, safetensors.SafetensorError):
-            return False
-
-    def _is_own(self, about: Mapping[str, str] | None) -> bool:
-        about = about or {}
-        return (about.get("training"), about.get("format")) == (self.training, FORMAT)
-
-    def load(self) -> State | None:
-        """The completed epochs and the state, if this training stored one."""
-        try:
-            with safetensors.safe_open(self.path, "pt") as file:
-                about = file.metadata()
-                if not self._is_own(about):
-                    return None
-                return int(about["epochs"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, safetensors.SafetensorError):
-            return None
+            return self.path.open("rb")
+        except OSError as error:
+            raise FileNotFoundError from error
 
     def remove(self) -> None:
         """Remove the state when the training is complete."""
@@ -137,7 +158,7 @@ def checkpoint_beside(out: Path, training: str) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class SharedCheckpoint:
+class SharedCheckpoint(Keeper):
     """The state of a training on any filesystem of PyArrow, for workers on several machines.
 
     Attributes
@@ -164,10 +185,10 @@ class SharedCheckpoint:
         """Raise an error if nothing can be stored at this place."""
         files, path = self._files()
         try:
-            there = files.get_file_info(path).type
-            if there == pa.fs.FileType.Directory:
+            kind = files.get_file_info(path).type
+            if kind == pa.fs.FileType.Directory:
                 raise self._problem("it is a folder")
-            if there == pa.fs.FileType.File and self._about() is None:
+            if kind == pa.fs.FileType.File and self._about() is None:
                 raise self._problem("it is a file that is not a checkpoint")
             with files.open_output_stream(f"{path}.aside") as stream:
                 stream.write(b"test")
@@ -182,39 +203,11 @@ class SharedCheckpoint:
             stream.write(_packed(self.training, epochs, tensors))
         files.move(f"{path}.aside", path)
 
-    def load(self) -> State | None:
-        """The completed epochs and the state, if this training stored one."""
+    def _open(self) -> IO[bytes]:
+        """Open the file to read."""
         files, path = self._files()
-        about = self._own()
-        if about is None:
-            return None
-        try:
-            with files.open_input_file(path) as stream:
-                content = stream.read()
-            return int(about["epochs"]), safetensors.torch.load(content)
-        except (FileNotFoundError, ValueError, safetensors.SafetensorError):
-            return None
-
-    def exists(self) -> bool:
-        """Whether this training stored a state; reads only the header of the file."""
-        return self._own() is not None
-
-    def _own(self) -> Mapping[str, str] | None:
-        about = self._about()
-        same = about is not None and about["training"] == self.training
-        return about if same and about is not None and about["format"] == FORMAT else None
-
-    def _about(self) -> Mapping[str, str] | None:
-        """The metadata of the file, if it is the state of a training."""
-        files, path = self._files()
-        try:
-            with files.open_input_file(path) as stream:
-                size = int.from_bytes(stream.read(8), "little")
-                about = json.loads(stream.read(min(size, HEADER)))["__metadata__"]
-        except (FileNotFoundError, ValueError, LookupError, TypeError):
-            return None
-        known = isinstance(about, dict) and about.keys() >= {"training", "format", "epochs"}
-        return about if known else None
+        stream: IO[bytes] = files.open_input_file(path)
+        return stream
 
     def remove(self) -> None:
         """Remove the state when the training is complete."""
@@ -241,9 +234,9 @@ class SharedCheckpoint:
 
 
 def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> bytes:
-    whole = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     about = {"epochs": str(epochs), "training": training, "format": FORMAT}
-    packed: bytes = safetensors.torch.save(whole, about)
+    packed: bytes = safetensors.torch.save(on_cpu, about)
     return packed
 
 
@@ -265,8 +258,8 @@ class TrainingRun:
 
     def __init__(self, checkpoint: Keeper | None = None, progress: Progress | None = None) -> None:
         self.checkpoint, self.progress = checkpoint, progress
-        found = checkpoint.load() if checkpoint is not None else None
-        self.done, self.tensors = found if found is not None else (0, {})
+        state = checkpoint.load() if checkpoint is not None else None
+        self.done, self.tensors = state or (0, {})
 
     @torch.no_grad()
     def resume(self, live: Mapping[str, Tensor], history: History) -> None:

@@ -22,12 +22,11 @@ from linkdist.nn.network import DROPOUT, HIDDEN
 from linkdist.progress import Progress
 from linkdist.training.checkpoint import Keeper, TrainingRun
 from linkdist.training.history import History
-from linkdist.training.hyperparameters import Hyperparameters
 from linkdist.training.link_task import LinkTask, LinkTraining, epochs_for, loop_on_links
-from linkdist.training.loop import BATCH, find_device
+from linkdist.training.loop import BATCH, Hyperparameters, find_device
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import Estimates
-from linkdist.training.panel.fitting import PanelOptions, fit_panel
+from linkdist.training.panel.fitting import fit_panel
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
 
@@ -157,19 +156,18 @@ def fit(
     started = time.perf_counter()
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
-    problems = [*hyper.problems(), *limit_problems(held_out, budget)]
-    _check(method, seeds, each, epochs, problems)
+    problems = [*epoch_problems(epochs), *hyper.problems(), *limit_problems(held_out, budget)]
+    _check(method, seeds, each, problems)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget differs between runs, so these cannot be resumed.
     run = TrainingRun(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
-        folds = held_out != 0
-        options = (epochs, tuple(teachers), folds, baselines, budget, held_out, hyper)
-        panel_options = PanelOptions(setting, tuple(seeds), *options)
-        panel, estimates = fit_panel(graph, each, inputs, run, panel_options)
-        took = time.perf_counter() - started
+        common = (graph, each, setting, seeds, inputs, run, hyper, epochs)
+        panel, estimates = fit_panel(
+            *common, teachers=teachers, baselines=baselines, budget=budget, held_out=held_out
+        )
+        took, neighbours = time.perf_counter() - started, panel.ensemble.context.neighbours
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
-        neighbours = None if panel.ensemble is None else panel.ensemble.context.neighbours
         return Fit(*trained, estimates, panel.predictions, inputs, neighbours)
     task = LinkTask(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
@@ -186,17 +184,9 @@ def _train(
 ) -> LinkTraining:
     """Train one of the paper's methods, with an evaluation after every epoch."""
     network = hyper.network(task.graph.d, task.graph.C, task.seeds, task.device)
-    loop = loop_on_links(
-        network,
-        task.inputs,
-        task.views,
-        task.seeds,
-        task.by,
-        method,
-        hyper.batch,
-        hyper.rate(method),
-        epochs=total if hyper.decays(method) else None,
-    )
+    data = (network, task.inputs, task.views, task.seeds, task.coefficients)
+    decay = total if hyper.decays(method) else None
+    loop = loop_on_links(*data, method, hyper.batch, hyper.rate(method), epochs=decay)
     training = LinkTraining(task, network, loop.adam)
     run.resume(training.state(), training.history)
 
@@ -208,13 +198,14 @@ def _train(
 
 
 def _check(
-    method: str,
-    seeds: Sequence[int],
-    splits: Sequence[Split],
-    epochs: int | None,
-    others: Sequence[str],
+    method: str, seeds: Sequence[int], splits: Sequence[Split], problems: Sequence[str]
 ) -> None:
-    problems = [*_name_problems(method), *epoch_problems(epochs), *others]
+    """Raise one error for all problems of the arguments."""
+    problems = list(problems)
+    try:
+        check_names("method", [method], METHODS)
+    except OptionError as error:
+        problems.insert(0, str(error))
     if len(seeds) < 1:
         problems.append("training needs at least one seed, one for each replica; found none.")
     if len(splits) != len(seeds):
@@ -224,14 +215,6 @@ def _check(
         )
     if problems:
         raise OptionError(" ".join(problems))
-
-
-def _name_problems(method: str) -> list[str]:
-    try:
-        check_names("method", [method], METHODS)
-    except OptionError as error:
-        return [str(error)]
-    return []
 
 
 def epoch_problems(epochs: int | None) -> list[str]:

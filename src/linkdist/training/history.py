@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split
+from linkdist.training.loop import padded
 
 PARTS = ("validation", "test")
 
@@ -70,19 +71,17 @@ class History:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        splits: Sequence[Split],
-        device: torch.device,
-        rule: str = "first",
+        self, graph: Graph, splits: Sequence[Split], device: torch.device, rule: str = "first"
     ) -> None:
         self.rule = rule
-        parts = [_padded([getattr(split, part) for split in splits]) for part in PARTS]
-        self.sizes = [nodes.shape[1] for nodes, _ in parts]
-        nodes, counts = (np.concatenate(both, axis=1) for both in zip(*parts, strict=True))
-        self.nodes = torch.from_numpy(nodes).to(device)
-        self.counts = torch.from_numpy(counts).to(device)
-        self.truth = torch.from_numpy(graph.labels[nodes]).to(device)
+        cpu = torch.device("cpu")
+        parts = [padded([getattr(split, part) for split in splits], cpu, -1) for part in PARTS]
+        self.sizes = [nodes.shape[1] for nodes in parts]
+        nodes = torch.cat(parts, dim=1).long()
+        self.counts = (nodes >= 0).to(device)
+        nodes = nodes.clamp(min=0)
+        self.nodes = nodes.to(device)
+        self.truth = torch.from_numpy(graph.labels[nodes.numpy()]).to(device)
         self.records: dict[str, list[Tensor]] = {}
         self.highest: dict[str, Tensor] = {}
         self.marked = torch.zeros(len(splits), dtype=torch.int64, device=device)
@@ -144,16 +143,6 @@ class History:
             chosen = self.marked.cpu().numpy()
         validation, test = curve[chosen, :, np.arange(curve.shape[2])].T
         return Best(chosen + 1, validation, test)
-
-
-def _padded(parts: Sequence[IntArray]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """The nodes of each replica in one array, and a mask of those that are not padding."""
-    width = max((len(part) for part in parts), default=0)
-    nodes = np.zeros((len(parts), width), dtype=np.int64)
-    counts = np.zeros((len(parts), width), dtype=bool)
-    for row, mask, part in zip(nodes, counts, parts, strict=True):
-        row[: len(part)], mask[: len(part)] = part, True
-    return nodes, counts
 
 
 class Snapshot:

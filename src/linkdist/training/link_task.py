@@ -1,14 +1,22 @@
-"""Training on links, as in the paper: the coefficients of the loss, the loss, the evaluation.
+"""Training on links: the coefficients of the paper's loss, its evaluation, and the loss on targets.
 
 A step of LinkDist takes a batch of directed edges (i, j), CoLinkDist also one random node k for
 each. The loss needs α, β1, β2 and class weights. They are ratios of counts, and counts add up: the
 counts of a graph that grows are the sum of those of its parts, so the old part is not read again.
+
+A step of SelfLinkDist takes nodes i, each with a random neighbour j, and minimises
+
+    CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
+
+for targets t that are probabilities, so that both heads, and both modes of prediction, learn from
+the same targets. If there are many features, each step masks a random half of them: the network has
+to predict the same from the other half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -20,19 +28,21 @@ from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split, View, observe
 from linkdist.errors import GraphError, check_names
 from linkdist.model import FORMS, logits, message_passing
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import Neighbours, RandomNeighbours
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.losses import Coefficients, LinkLoss
-from linkdist.nn.network import ForkedMLP, Noise
+from linkdist.nn.losses import Coefficients, LinkLoss, soft_cross_entropy
+from linkdist.nn.network import ForkedMLP, Noise, feature_mask, mask_words
 from linkdist.nn.optim import RATE, Adam, Average, RandomStreams
 from linkdist.training.history import History, Snapshot
-from linkdist.training.loop import BATCH, Loop, Loss, padded
+from linkdist.training.loop import BATCH, STUDENT_RATE, Loop, Loss, padded
 
 METHODS = ("linkdist", "colinkdist")
 VISITS = 200
 """How often training visits a node: epochs = floor(200 / average degree)."""
 BETA = {"inductive": None, "transductive": None, "full-supervised": 0.1, "production": None}
 """β1 + β2 in each setting; with None, β1 = r_n and β2 = r_e."""
+MASKED = 0.5
+"""The share of the features that a step on targets masks, if there are many features."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +80,7 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         """The counts of two parts together."""
-        return Tally(
-            self.nodes + other.nodes,
-            self.ends + other.ends,
-            self.of_nodes + other.of_nodes,
-            self.of_ends + other.of_ends,
-        )
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def coefficients(
@@ -102,20 +107,20 @@ def coefficients(
 
 
 def _coefficients(
-    of: Tally, beta: float | None
+    tally: Tally, beta: float | None
 ) -> tuple[float, float, float, npt.NDArray[np.float64]]:
-    known, labelled = int(of.of_ends.sum()), int(of.of_nodes.sum())
+    known, labelled = int(tally.of_ends.sum()), int(tally.of_nodes.sum())
     if known == 0:
         raise GraphError(
             f"training needs a link that touches a labelled node; found {labelled} "
-            f"labelled nodes and {of.ends // 2} directed edges that touch none of them. "
+            f"labelled nodes and {tally.ends // 2} directed edges that touch none of them. "
             "Add labels or links."
         )
-    r_n, r_e = labelled / of.nodes, known / of.ends
+    r_n, r_e = labelled / tally.nodes, known / tally.ends
     beta1, beta2 = (r_n, r_e) if beta is None else beta * np.array([r_n, r_e]) / (r_n + r_e)
-    some = of.of_ends > 0
-    weights = np.divide(of.of_nodes, of.of_ends, out=np.zeros(len(some)), where=some)
-    return 1 - r_e, beta1, beta2, weights * len(some) / weights.sum()
+    present = tally.of_ends > 0
+    weights = np.divide(tally.of_nodes, tally.of_ends, out=np.zeros(len(present)), where=present)
+    return 1 - r_e, beta1, beta2, weights * len(present) / weights.sum()
 
 
 class Seen(NamedTuple):
@@ -150,14 +155,14 @@ def seen_by(views: Sequence[View], device: torch.device) -> Seen:
 
 
 def loss_on_links(
-    network: ForkedMLP, inputs: Inputs, seen: Seen, by: Coefficients, method: str
+    network: ForkedMLP, inputs: Inputs, seen: Seen, weights: Coefficients, method: str
 ) -> Loss:
     """The loss of a batch of edges, for `Loop`."""
     check_names("method", [method], METHODS)
     edges, nodes, counts, labels = seen
     replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
-    link_loss = LinkLoss(by, sides)
+    link_loss = LinkLoss(weights, sides)
 
     def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
         R, B = index.shape
@@ -179,7 +184,7 @@ def loop_on_links(
     inputs: Inputs,
     views: Sequence[View],
     seeds: Sequence[int],
-    by: Coefficients,
+    weights: Coefficients,
     method: str,
     batch: int = BATCH,
     rate: float = RATE,
@@ -187,9 +192,51 @@ def loop_on_links(
     epochs: float | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on the links of its views; see `Loop`."""
-    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), by, method)
+    loss = loss_on_links(network, inputs, seen_by(views, inputs.device), weights, method)
     lengths = [len(view.edges) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
+
+
+def loop_on_targets(
+    network: ForkedMLP,
+    inputs: Inputs,
+    views: Sequence[View],
+    seeds: Sequence[int],
+    p: Tensor,
+    epochs: int,
+    batch: int = BATCH,
+    rate: float = STUDENT_RATE,
+    decays: bool = True,
+) -> Loop:
+    """The loop that trains a forked MLP on targets p (R, n, C) for the nodes of its views.
+
+    By default the learning rate decays to 0 over `epochs`, so that the last weights are good even
+    without validation nodes that select an evaluation.
+    """
+    loss = loss_on_targets(network, inputs, views, p)
+    lengths = [len(view.nodes) for view in views]
+    return Loop(network, loss, lengths, seeds, batch, rate, epochs=epochs if decays else None)
+
+
+def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
+    """The loss of a batch of nodes, for `Loop`."""
+    device, words = inputs.device, mask_words(inputs.d, MASKED)
+    nodes = padded([view.nodes for view in views], device)  # (R, n')
+    around = RandomNeighbours([view.edges for view in views], inputs.n, device)
+    replica = torch.arange(len(views), device=device).view(-1, 1)
+
+    def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
+        R, B = index.shape
+        shape, dropout = (R, 1, B), network.dropout
+        bits, numbers = streams.draw(shape, network.hidden, network.blocks, B + words, dropout)
+        i = nodes.gather(1, index)  # (R, B)
+        j = around.pick(i, numbers[:, :B])
+        mask = feature_mask(numbers[:, B:], inputs.d, MASKED) if words else None
+        z, s = network(inputs, i.unsqueeze(1), Noise(bits, momentum, mask))  # (R, 1, B, C)
+        own = soft_cross_entropy(z.squeeze(1), p[replica, i])
+        return own + soft_cross_entropy(s.squeeze(1), p[replica, j])
+
+    return loss
 
 
 def epochs_for(degree: float) -> int:
@@ -218,8 +265,9 @@ class LinkTask:
         One for each replica.
     inputs : Inputs
         The graph's features on a device.
-    by : Coefficients, optional
-        By default those of the views; if the graph is a sample of a larger one, those of that one.
+    known : Coefficients, optional
+        The coefficients of the loss, if the graph is a sample of a larger one; by default those of
+        the views.
     """
 
     def __init__(
@@ -229,13 +277,13 @@ class LinkTask:
         setting: str,
         seeds: Sequence[int],
         inputs: Inputs,
-        by: Coefficients | None = None,
+        known: Coefficients | None = None,
     ) -> None:
         self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
         self.device = inputs.device
         self.views = [observe(graph, split, setting) for split in splits]
         self.neighbours = Neighbours([graph.edges], graph.n, self.device)
-        self.by = by or coefficients(self.views, BETA[setting], self.device)
+        self.coefficients = known or coefficients(self.views, BETA[setting], self.device)
 
 
 class LinkTraining:
@@ -254,7 +302,7 @@ class LinkTraining:
     def __init__(self, task: LinkTask, network: ForkedMLP, adam: Adam) -> None:
         self.task, self.network, self.adam = task, network, adam
         self.history = History(task.graph, task.splits, task.device)
-        self.alpha = task.by.alpha.clone()
+        self.alpha = task.coefficients.alpha.clone()
         self.best = Snapshot(network)
 
     def evaluate(self) -> None:

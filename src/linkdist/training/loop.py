@@ -1,4 +1,4 @@
-"""The training loop, for R replicas at once.
+"""The training loop, for R replicas at once, and its hyperparameters.
 
     run -> epochs: shuffle, take the steps, evaluate
         -> a step: a batch of each replica's items, the loss, its gradient, Adam.
@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -27,15 +29,86 @@ from torch import Tensor, nn
 from linkdist.data.graph import IntArray
 from linkdist.errors import DeviceError, check_names
 from linkdist.kernels import uses_triton
-from linkdist.nn.network import MOMENTUM
+from linkdist.nn.network import DROPOUT, HIDDEN, MOMENTUM, ForkedMLP
 from linkdist.nn.optim import RATE, Adam, Average, RandomStreams, make_adam, make_order
 
 BATCH = 1024
+STUDENT_RATE = 0.003
+"""The learning rate of Adam for SelfLinkDist; `RATE` is that of the paper's methods."""
+SCHEDULES = ("constant", "cosine")
 
 AfterEpoch: TypeAlias = Callable[[int], None]
 """Called with the number of an epoch, from 0, when it ends."""
 Loss: TypeAlias = Callable[[Tensor, RandomStreams, Tensor], Tensor]
 """From item indices (R, B), random streams and BatchNorm's momentum (R, 1, 1) to losses (R,)."""
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Size of the network and how it is optimised.
+
+    Attributes
+    ----------
+    hidden_size : int
+        Width of the hidden layers.
+    batch_size : int, optional
+        Links per step, or nodes for SelfLinkDist; by default 1024, and more for a store on a GPU.
+    learning_rate : float, optional
+        Learning rate of Adam; by default 0.003 for SelfLinkDist and 0.01 for the paper's methods.
+    dropout : float
+        Probability of dropping a hidden unit, rounded to a multiple of 1/256.
+    schedule : {'constant', 'cosine'}, optional
+        How the learning rate changes; 'cosine' decreases it to 0. By default 'cosine' for
+        SelfLinkDist and 'constant' for the paper's methods.
+
+    Examples
+    --------
+    >>> Hyperparameters(hidden_size=0, dropout=1.5).problems()
+    ['hidden_size must be a whole number from 1; found 0.', 'dropout must be from 0 to below 1; \
+found 1.5.']
+    """
+
+    hidden_size: int = HIDDEN
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    dropout: float = DROPOUT
+    schedule: str | None = None
+
+    @property
+    def batch(self) -> int:
+        """The batch size, or its default."""
+        return BATCH if self.batch_size is None else self.batch_size
+
+    def rate(self, method: str) -> float:
+        """The learning rate of a method."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return STUDENT_RATE if method == "selflinkdist" else RATE
+
+    def decays(self, method: str) -> bool:
+        """Whether the learning rate of a method decreases."""
+        return (self.schedule or ("cosine" if method == "selflinkdist" else "constant")) == "cosine"
+
+    def network(self, d: int, C: int, seeds: Sequence[int], device: torch.device) -> ForkedMLP:
+        """New networks for d features and C classes, one for each seed."""
+        return ForkedMLP(d, C, seeds, self.hidden_size, self.dropout).to(device)
+
+    def problems(self) -> list[str]:
+        """One sentence for each value that is out of range."""
+        problems = []
+        for name, size in (("hidden_size", self.hidden_size), ("batch_size", self.batch)):
+            if not (isinstance(cast(object, size), numbers.Integral) and int(size) >= 1):
+                problems.append(f"{name} must be a whole number from 1; found {size!r}.")
+        rate = cast(object, 1.0 if self.learning_rate is None else self.learning_rate)
+        if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
+            problems.append(f"learning_rate must be a number above 0; found {rate!r}.")
+        dropout = cast(object, self.dropout)
+        if not (isinstance(dropout, numbers.Real) and 0 <= float(dropout) < 1):
+            problems.append(f"dropout must be from 0 to below 1; found {dropout!r}.")
+        if self.schedule not in (None, *SCHEDULES):
+            names = " or ".join(map(repr, SCHEDULES))
+            problems.append(f"schedule must be {names}; found {self.schedule!r}.")
+        return problems
 
 
 class Loop:
@@ -83,17 +156,15 @@ class Loop:
         steps: Callable[[int], int] = lambda own: own,
     ) -> None:
         self.device = next(network.parameters()).device
-        self.loss = loss
-        self.average = average
-        self.lengths = lengths
+        self.loss, self.average, self.lengths = loss, average, lengths
         self.batch = min(batch, max(lengths))
         own = [-(-length // self.batch) for length in lengths]
         self.steps = steps(max(own))
         self.streams = RandomStreams(seeds, self.device)
         more = self.steps - max(own)
         self.own_steps = torch.tensor([count + more for count in own], device=self.device)
-        whole = None if epochs is None else epochs * self.own_steps
-        self.adam = adam or make_adam(network, rate, whole)
+        decay = None if epochs is None else epochs * self.own_steps
+        self.adam = adam or make_adam(network, rate, decay)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
         self.order = make_order(lengths, self.steps, self.batch, self.device)
         self.warm_up = 0
@@ -111,12 +182,12 @@ class Loop:
 
         `evaluate` is called `evaluations` times in each epoch, at equal distances.
         """
-        at = {-(-self.steps * part // evaluations) for part in range(1, evaluations + 1)}
+        scored = {-(-self.steps * part // evaluations) for part in range(1, evaluations + 1)}
         total = max(1, round(epochs * self.steps))
         with training_context(self.device):
             for epoch in range(start, math.ceil(epochs)):
                 for step in self.epoch(epoch):
-                    if evaluate is not None and step + 1 in at:
+                    if evaluate is not None and step + 1 in scored:
                         evaluate()
                     if epoch * self.steps + step + 1 == total:
                         break
@@ -158,8 +229,8 @@ class Loop:
         self.done += 1
 
 
-def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
-    """Arrays of different lengths as one tensor, padded with zeros.
+def padded(rows: Sequence[IntArray], device: torch.device, value: int = 0) -> Tensor:
+    """Arrays of different lengths as one tensor, padded with a value.
 
     Examples
     --------
@@ -167,8 +238,10 @@ def padded(rows: Sequence[IntArray], device: torch.device) -> Tensor:
     tensor([[1, 2],
             [3, 0]])
     """
+    if not rows:
+        return torch.empty(0, 0, dtype=torch.int64, device=device)
     tensors = [torch.from_numpy(np.ascontiguousarray(row)) for row in rows]
-    return nn.utils.rnn.pad_sequence(tensors, batch_first=True).to(device)
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value).to(device)
 
 
 def find_device(name: str) -> torch.device:

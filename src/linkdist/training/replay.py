@@ -1,18 +1,25 @@
-"""The replay buffer: a bounded sample of the links that a model was trained on.
+"""Update a model with new nodes and links, beside a replay buffer of old ones.
 
-A replay buffer has
+Training on links only needs links and the features at their ends. So a model can be updated by
+training on the new links together with a sample of the old ones, its `ReplayBuffer`, without
+reading every node again. A replay buffer has
 
 - at most `limit` links, a share of them at labelled nodes, and the features and labels of their
   ends;
 - the validation nodes of each replica, which also select the weights of an update;
 - the counts (`Tally`) of all data so far, which determine α, β and the class weights.
+
+An update takes a fixed share of the steps of a new training, averages the weights, and ends with
+the average that has the highest accuracy on the validation nodes of each replica; this may be the
+initial state. A SelfLinkDist model is updated by CoLinkDist: its own predictions of new nodes, as
+targets, made it worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +29,15 @@ from torch import Tensor
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked
 from linkdist.data.splits import Split, View
-from linkdist.errors import ModelError
-from linkdist.training.link_task import Tally, epochs_for
+from linkdist.errors import GraphError, ModelError
+from linkdist.model import Model
+from linkdist.nn.inputs import Inputs, make_inputs
+from linkdist.nn.network import ForkedMLP
+from linkdist.nn.optim import Average
+from linkdist.progress import Progress
+from linkdist.training.history import Snapshot
+from linkdist.training.link_task import Tally, coefficients, epochs_for, loop_on_links
+from linkdist.training.loop import BATCH
 
 LIMIT = 20_000
 """Number of links in a replay buffer."""
@@ -31,6 +45,10 @@ LABELLED = 0.1
 """Share of them that is reserved for links at labelled nodes."""
 VALIDATION = 2_000
 """Number of validation nodes in a replay buffer, for each replica."""
+SHARE = 0.06
+"""Number of steps of an update, as a share of those of a new training."""
+RATE = 0.003
+"""Adam's learning rate in an update, lower than in training: the weights are good already."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -87,31 +105,20 @@ def make_replay_buffer(
         row[np.random.default_rng([seed, 3]).permutation(split.validation)[:VALIDATION]] = True
     links = _picked(graph, graph.links, [seed], limit)
     sample, nodes = _induced(graph, links, held)
-    taught = replace(graph, labels=np.where(_by_all(held), UNKNOWN, graph.labels))
-    tally = Tally.of(whole_view(taught))
+    # No replica learns from a node that is a validation node of all of them.
+    never = held.all(axis=0) if len(held) else np.zeros(graph.n, dtype=bool)
+    taught = replace(graph, labels=np.where(never, UNKNOWN, graph.labels))
+    tally = Tally.of(_whole_view(taught))
     return ReplayBuffer(sample, held[:, nodes], tally, epochs_for(graph.degree))
 
 
-def _by_all(held: Mask) -> Mask:
-    """The nodes that are validation nodes of all replicas, which no replica learns from."""
-    nobody = np.zeros(held.shape[1], dtype=bool)
-    return np.logical_and.reduce(held, axis=0) if len(held) else nobody
-
-
-def whole_view(graph: Graph) -> View:
+def _whole_view(graph: Graph) -> View:
     """A view of the whole graph with all known labels."""
     return View(graph.features, np.arange(graph.n), graph.edges, graph.labels, graph.C)
 
 
-class Joined(NamedTuple):
+def _joined(buffer: ReplayBuffer, new: Graph) -> tuple[Graph, Mask]:
     """The sample of a replay buffer and new data in one graph, and the validation nodes."""
-
-    graph: Graph
-    held: Mask
-
-
-def joined(buffer: ReplayBuffer, new: Graph) -> Joined:
-    """Join the sample of a replay buffer and new data."""
     old = buffer.graph
     graph = replace(
         new,
@@ -119,7 +126,7 @@ def joined(buffer: ReplayBuffer, new: Graph) -> Joined:
         links=np.concatenate([old.links, new.links + old.n]),
         labels=np.concatenate([old.labels, new.labels]),
     )
-    return Joined(graph, np.pad(buffer.held, ((0, 0), (0, new.n))))
+    return graph, np.pad(buffer.held, ((0, 0), (0, new.n)))
 
 
 def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> IntArray:
@@ -146,18 +153,122 @@ def _induced(graph: Graph, links: IntArray, held: Mask) -> tuple[Graph, IntArray
     return sample, nodes
 
 
-def resampled(
-    buffer: ReplayBuffer, new: Graph, joined: Joined, seed: int, limit: int
+def _resampled(
+    buffer: ReplayBuffer, new: Graph, whole: Graph, held: Mask, seed: int, limit: int
 ) -> ReplayBuffer:
     """Sample old and new links in proportion to the number of links that each represents."""
-    whole, held = joined
     count, old, fresh = len(buffer.graph.links), buffer.tally.ends, 2 * len(new.edges)
-    places = min(count, round(limit * old / (old + fresh)))
-    kept = np.random.default_rng([seed, 1]).permutation(count)[:places]
-    added = _picked(whole, whole.links[count:], [seed, 2], limit - places)
+    old_links = min(count, round(limit * old / (old + fresh)))
+    kept = np.random.default_rng([seed, 1]).permutation(count)[:old_links]
+    added = _picked(whole, whole.links[count:], [seed, 2], limit - old_links)
     sample, nodes = _induced(whole, np.concatenate([whole.links[kept], added]), held)
-    tally = buffer.tally + Tally.of(whole_view(new))
+    tally = buffer.tally + Tally.of(_whole_view(new))
     return ReplayBuffer(sample, held[:, nodes], tally, buffer.schedule)
+
+
+def update(
+    model: Model,
+    buffer: ReplayBuffer,
+    graph: Graph,
+    *,
+    method: str = "colinkdist",
+    seed: int = 0,
+    epochs: int | None = None,
+    limit: int = LIMIT,
+    progress: Progress | None = None,
+) -> ReplayBuffer:
+    """Train a model further, in place, on new nodes and links and on its replay buffer.
+
+    Parameters
+    ----------
+    model : Model
+        Its weights are updated in place, and its α is replaced.
+    buffer : ReplayBuffer
+        A sample of the data that the model was trained on.
+    graph : Graph
+        The new nodes, the links among them, and the known labels. Old nodes at new links are
+        included as nodes.
+    method : {'selflinkdist', 'colinkdist', 'linkdist'}
+        The method of the training; SelfLinkDist is updated by CoLinkDist.
+    seed : int, optional
+        Random seed for the order of links, Dropout and the new replay buffer.
+    epochs : int, optional
+        Passes over new and old links; by default a small share of the steps of a new training.
+    limit : int, optional
+        Number of links in the new replay buffer.
+    progress : callable, optional
+        Called with the number of completed epochs and the total number of epochs.
+
+    Returns
+    -------
+    ReplayBuffer
+        A sample of all data, including the new.
+    """
+    if graph.classes != model.classes:
+        raise GraphError(
+            f"an update must have the model's classes {', '.join(model.classes)}; "
+            f"found {', '.join(graph.classes)}."
+        )
+    whole, held = _joined(buffer, graph)
+    new = _resampled(buffer, graph, whole, held, seed, limit)
+    network = model.network
+    device, R = network.first.weight.device, len(network.first.weight)
+    views = [
+        replace(_whole_view(whole), labels=np.where(row, UNKNOWN, whole.labels)) for row in held
+    ]
+    seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(R)]
+    weights = coefficients([new.tally] * R, None, device)
+    inputs, average = make_inputs(whole.features, device), Average(network)
+    loss = "colinkdist" if method == "selflinkdist" else method
+    loop = loop_on_links(network, inputs, views, seeds, weights, loss, rate=RATE, average=average)
+    new_training = buffer.schedule * (new.tally.ends // 2) / BATCH  # steps
+    total = epochs if epochs is not None else max(1, round(SHARE * new_training / loop.steps))
+    selection = _Selection(average.network, inputs, whole.labels, held)
+
+    def after_epoch(epoch: int) -> None:
+        selection.evaluate()
+        if progress is not None:
+            progress(epoch + 1, total)
+
+    selection.evaluate()
+    loop.run(total, after_epoch)
+    selection.restore()
+    network.load_state_dict(average.network.state_dict())
+    if method != "selflinkdist":  # calibration chose its α
+        with torch.no_grad():
+            model.alpha.copy_(weights.alpha)
+    return new
+
+
+class _Selection:
+    """Keeps the best weights of each replica by its accuracy on its validation nodes.
+
+    Without validation nodes, the last weights stay.
+    """
+
+    def __init__(self, network: ForkedMLP, inputs: Inputs, labels: IntArray, held: Mask) -> None:
+        self.network, self.inputs = network, inputs
+        nodes = np.flatnonzero(held.any(axis=0))
+        self.rows = torch.from_numpy(nodes).to(inputs.device).expand(len(held), 1, -1)
+        self.truth = torch.from_numpy(labels[nodes]).to(inputs.device)
+        self.counts = torch.from_numpy(held[:, nodes]).to(inputs.device)
+        self.best = torch.full((len(held),), -1, device=inputs.device)
+        self.kept = Snapshot(network)
+
+    @torch.no_grad()
+    def evaluate(self) -> None:
+        """Score the current weights, and keep them if they are at least as good as the best."""
+        if not self.rows.numel():
+            return
+        z, _ = self.network(self.inputs, self.rows)
+        hits = ((z.squeeze(1).argmax(-1) == self.truth) & self.counts).sum(-1)
+        self.kept.keep(hits >= self.best)
+        self.best = torch.maximum(self.best, hits)
+
+    def restore(self) -> None:
+        """Copy the best weights back into the network."""
+        if self.rows.numel():
+            self.kept.restore()
 
 
 def pack(buffer: ReplayBuffer) -> dict[str, Tensor]:
@@ -206,11 +317,11 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> ReplayBuf
     3
     """
     try:
-        found: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
-        nodes, ends, schedule = found["counts"].tolist()
-        tally = Tally(nodes, ends, found["of_nodes"], found["of_ends"])
-        graph = Graph.build(_features(found), found["links"], found["labels"], classes)
-        held = found["held"].astype(bool)
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        nodes, ends, schedule = arrays["counts"].tolist()
+        tally = Tally(nodes, ends, arrays["of_nodes"], arrays["of_ends"])
+        graph = Graph.build(_features(arrays), arrays["links"], arrays["labels"], classes)
+        held = arrays["held"].astype(bool)
         if held.ndim != 2 or held.shape[1] != graph.n:
             raise ValueError(f"validation nodes must be {graph.n}; found shape {held.shape}")
     except (KeyError, ValueError) as error:
@@ -221,11 +332,11 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> ReplayBuf
     return ReplayBuffer(graph, held, tally, schedule)
 
 
-def _features(found: Mapping[str, Any]) -> FeatureMatrix:
-    if "features" in found:
-        return found["features"]
-    parts = (found["data"], found["indices"], found["indptr"])
-    x = sparse.csr_matrix(parts, tuple(found["shape"]))
+def _features(arrays: Mapping[str, Any]) -> FeatureMatrix:
+    if "features" in arrays:
+        return arrays["features"]
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    x = sparse.csr_matrix(parts, tuple(arrays["shape"]))
     # SciPy does not check every index by default, and compiled loops do not check any.
     x.check_format(full_check=True)
     return x

@@ -14,8 +14,8 @@ from linkdist.model import from_features, logits, with_links
 from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.training.panel.calibration import LOWEST, Calibration, calibrate
-from linkdist.training.panel.mixing import class_shares
+from linkdist.training.panel.learning import LOWEST, Calibration, calibrate
+from linkdist.training.panel.likelihood import class_prior
 
 CPU = torch.device("cpu")
 R, C = 3, 4
@@ -65,7 +65,7 @@ def predictions(network, graph):
 def by_hand(found, r, own, neighbour):
     """Probabilities from features and with links, as the module's head writes them."""
     (sharp, delta), (kappa, alpha, epsilon) = found.alone[r], found.linked[r]
-    pi = found.shares[r]
+    pi = found.log_prior[r]
     features = softmax(sharp * own + delta * pi, axis=1)
     links = softmax(kappa * own + alpha * neighbour + epsilon * pi, axis=1)
     return features, np.where(neighbour.any(axis=1, keepdims=True), links, features)
@@ -122,14 +122,14 @@ class Labels:
     def __init__(self, labels, calibrated_by, prior=None):
         self.each, self.graph = labels, SimpleNamespace(C=C)
         self.replicas = [SimpleNamespace(calibrated_by=places) for places in calibrated_by]
-        self.prior = prior or [None] * len(calibrated_by)
+        self.estimated_prior = prior or [None] * len(calibrated_by)
 
     def labels(self, places):
         none = np.array([], dtype=np.int64)
         return np.concatenate([none, *(self.each[place] for place in places)])
 
-    def shares(self, replica):
-        return class_shares(self.labels(replica.calibrated_by), C)
+    def class_prior(self, replica):
+        return class_prior(self.labels(replica.calibrated_by), C)
 
 
 def overconfident(N=200, seed=0):
@@ -207,5 +207,5 @@ def test_judges_that_were_chosen_by_class_hear_predictions_without_the_nodes_sha
     taught = log_softmax(own + pi, axis=1)  # a student of targets that know the shares
     found = Calibration.of(Labels([labels], [(0,)], [pi]), [taught], [neighbour])
     assert found.alone[0] == pytest.approx([1.0, 0.0], abs=0.15)
-    np.testing.assert_allclose(found.shares[0], pi)
+    np.testing.assert_allclose(found.log_prior[0], pi)
     assert found.loss[0] <= loss_of(own, labels) + 0.01

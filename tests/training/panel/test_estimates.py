@@ -10,10 +10,10 @@ import pytest
 
 from linkdist import Graph
 from linkdist.data.splits import Split, semi_supervised
-from linkdist.training.panel.baselines import LARGEST
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import (
     FEW_LABELS,
+    LARGEST,
     Z,
     compare,
     estimate,
@@ -21,8 +21,14 @@ from linkdist.training.panel.estimates import (
     interval,
     limits,
 )
-from linkdist.training.panel.fitting import FEWEST_VISITS, renumbered, within
-from linkdist.training.panel.replicas import fold_replicas, held_out_replicas, validation_replicas
+from linkdist.training.panel.fitting import (
+    FEWEST_VISITS,
+    fold_replicas,
+    held_out_replicas,
+    renumbered,
+    validation_replicas,
+    within_budget,
+)
 
 NONE = np.array([], dtype=np.int64)
 
@@ -254,7 +260,7 @@ def check_references(replicas):
 
 
 def test_all_folds_stay_where_there_is_time(folds):
-    replicas, cycles = within(1e6, 0.1, folds, (30, 60))
+    replicas, cycles = within_budget(1e6, 0.1, folds, (30, 60))
     assert [replica.kind for replica in replicas] == [replica.kind for replica in folds]
     assert tuple(cycles) == (30,)
     check_references(replicas)
@@ -262,7 +268,7 @@ def test_all_folds_stay_where_there_is_time(folds):
 
 def test_the_schedule_is_shortened_first(folds):
     visit, visits = 0.1, 12
-    replicas, cycles = within(1.001 * visit * visits * len(folds), visit, folds, (30, 60))
+    replicas, cycles = within_budget(1.001 * visit * visits * len(folds), visit, folds, (30, 60))
     assert len(replicas) == len(folds)
     assert tuple(cycles) == (visits,)
 
@@ -271,7 +277,7 @@ def test_then_rows_of_the_table_go_without_a_score(folds):
     visit = 0.1
     fewer = [replica for replica in folds if replica.kind != "known row"]
     seconds = 1.001 * visit * FEWEST_VISITS * len(fewer)
-    replicas, cycles = within(seconds, visit, folds, (30, 60))
+    replicas, cycles = within_budget(seconds, visit, folds, (30, 60))
     assert [replica.kind for replica in replicas] == ["new row"] * 5 + ["kept"] * 2
     assert tuple(cycles) == (FEWEST_VISITS,)
     check_references(replicas)
@@ -279,7 +285,7 @@ def test_then_rows_of_the_table_go_without_a_score(folds):
 
 @pytest.mark.parametrize("visits", [0, 1, 3])
 def test_at_last_all_folds_are_left_out(folds, visits):
-    replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, folds, (30, 60))
+    replicas, cycles = within_budget(1.001 * 0.1 * visits * 2, 0.1, folds, (30, 60))
     assert [replica.kind for replica in replicas] == ["kept"] * 2
     assert tuple(cycles) == (max(1, visits),)
     assert all(replica.calibrated_by == () for replica in replicas)
@@ -290,7 +296,7 @@ def test_at_last_all_folds_are_left_out(folds, visits):
 def test_validated_replicas_all_stay_and_train_as_long_as_they_may(wordy, visits):
     splits = [semi_supervised(wordy, seed, 4, 15, 20) for seed in (0, 1)]
     given = validation_replicas(wordy, splits, "inductive", [0, 1])
-    replicas, cycles = within(1.001 * 0.1 * visits * 2, 0.1, given, (30, 60))
+    replicas, cycles = within_budget(1.001 * 0.1 * visits * 2, 0.1, given, (30, 60))
     assert len(replicas) == 2
     assert [replica.calibrated_by for replica in replicas] == [(0,), (1,)]
     assert tuple(cycles) == ((30, 60) if visits >= 90 else (min(visits, 30),))

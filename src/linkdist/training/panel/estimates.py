@@ -2,7 +2,8 @@
 
 Predictions of validation nodes give accuracies with intervals, for new rows and for rows of the
 table, beside baselines on the same nodes. A few sentences state the conclusions: whether links
-help, and whether a simpler model is better.
+help, and whether a simpler model is better. The linear teachers and label spreading are baselines
+too; the largest class and CoLinkDist, the paper's method, are only that.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
-from linkdist.training.panel.baselines import LARGEST
-from linkdist.training.panel.ensemble import Predictions
+from linkdist.model import logits, message_passing
+from linkdist.nn.network import ForkedMLP
+from linkdist.training.link_task import Tally, coefficients, loop_on_links
+from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
+from linkdist.training.panel.likelihood import class_prior
 
 Z = 1.645
 """The quantile of a 90 % interval."""
@@ -28,6 +32,9 @@ WITH_LINKS = ("label spreading", "hop averages", "with links")
 """Parts of the names of baselines that need links at prediction time."""
 FOLDED = 0.8
 """Effective number of nodes for each node of a fold: they share the errors of one network."""
+LARGEST = "largest class"
+VISITS = 10
+"""How often CoLinkDist visits each node: a short schedule, since it is only a baseline."""
 FEW_LABELS = 10
 """Number of labels below which a score is almost meaningless."""
 
@@ -118,25 +125,26 @@ def estimate(
         without their labels.
     """
     new = predictions.get("new row") or predictions.get("validation")
+    known = predictions.get("known row")
     if not new or not nodes:
         return None
     by = "folds" if "new row" in predictions else "validation nodes"
     independent = nodes * FOLDED if by == "folds" else nodes
     ours = [score(MODEL[mode], new[mode], independent, mode == "links") for mode in OURS]
-    known = predictions.get("known row", {})
-    count = min(independent, len(known["features"].labels)) if known else 0
-    in_table = [score(MODEL[m], known[m], count, m == "links") for m in OURS] if known else []
+    in_table = []
+    if known:
+        count = min(independent, len(known["features"].labels))
+        in_table = [score(MODEL[mode], known[mode], count, mode == "links") for mode in OURS]
     others = [
-        score(name, found, independent, any(part in name for part in WITH_LINKS))
-        for name, found in new.items()
+        score(name, other, independent, any(part in name for part in WITH_LINKS))
+        for name, other in new.items()
         if name not in OURS
     ]
     others.sort(key=lambda other: -other.accuracy)
-    hits = {MODEL.get(name, name): hits_of(found) for name, found in new.items()}
-    sentences = verdict(ours, others, hits, rows)
-    return Estimates(
-        nodes, by, ours, in_table, others, sentences, list(warnings), dict(mixture), rows
-    )
+    hits = {MODEL.get(name, name): hits_of(part) for name, part in new.items()}
+    conclusions = verdict(ours, others, hits, rows)
+    limitations, teachers = list(warnings), dict(mixture)
+    return Estimates(nodes, by, ours, in_table, others, conclusions, limitations, teachers, rows)
 
 
 def hits_of(predictions: Predictions) -> Hits:
@@ -161,52 +169,38 @@ def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
     """
     middle = share + z**2 / (2 * n)
     half = z * float(np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)))
-    by = 1 + z**2 / n
-    return max((middle - half) / by, 0.0), min((middle + half) / by, 1.0)
+    scale = 1 + z**2 / n
+    return max((middle - half) / scale, 0.0), min((middle + half) / scale, 1.0)
 
 
 def verdict(
-    ours: Sequence[Score],
-    others: Sequence[Score],
-    hits: Mapping[str, Hits],
-    rows: str = "new rows",
+    ours: Sequence[Score], others: Sequence[Score], hits: Mapping[str, Hits], rows: str = "new rows"
 ) -> list[str]:
     """Whether links help and whether this model is the best choice, in sentences."""
     features, links = ours
+    alone, linked = ([o for o in others if o.links == uses_links] for uses_links in (False, True))
+    simple = [o for o in alone if o.name != LARGEST and "CoLinkDist" not in o.name]
     sentences = []
-    without = [other for other in others if not other.links]
-    simple = [o for o in without if o.name != LARGEST and "CoLinkDist" not in o.name]
     if simple:
         sentences.append(
-            f"{_outcome(LINKS_IN_TRAINING, features, simple[0], hits)}: from features this model "
-            f"is right for {_percent(features)} of {rows}, {simple[0].name} for "
-            f"{_percent(simple[0])}."
+            f"{_outcome('in training', features, simple[0], hits)}: from features this model is "
+            f"right for {_percent(features)} of {rows}, {simple[0].name} for {_percent(simple[0])}."
         )
     sentences.append(
-        f"{_outcome(LINKS_IN_PREDICTION, links, features, hits)}: {_percent(links)} with links, "
+        f"{_outcome('at prediction time', links, features, hits)}: {_percent(links)} with links, "
         f"{_percent(features)} from features."
     )
-    for mine, rest in ((features, without), (links, [other for other in others if other.links])):
-        if rest:
-            sentences.append(_against(mine, rest[0], hits))
-    return sentences
+    pairs = ((features, alone), (links, linked))
+    return [*sentences, *(_against(mine, rest[0], hits) for mine, rest in pairs if rest)]
 
 
-LINKS_IN_TRAINING = {
-    1: "Links in training improve the accuracy",
-    0: "These labels cannot show whether links in training improve the accuracy",
-    -1: "Links in training do not improve the accuracy",
-}
-LINKS_IN_PREDICTION = {
-    1: "Links at prediction time improve the accuracy",
-    0: "These labels cannot show whether links at prediction time improve the accuracy",
-    -1: "Links at prediction time do not improve the accuracy",
-}
-
-
-def _outcome(sentences: Mapping[int, str], a: Score, b: Score, hits: Mapping[str, Hits]) -> str:
-    """The sentence for a better than b, for no difference, or for a worse than b."""
-    return sentences[compare(hits[a.name], hits[b.name])]
+def _outcome(when: str, linked: Score, alone: Score, hits: Mapping[str, Hits]) -> str:
+    """Whether links improve the accuracy, from a score that uses them and one that does not."""
+    return {
+        1: f"Links {when} improve the accuracy",
+        0: f"These labels cannot show whether links {when} improve the accuracy",
+        -1: f"Links {when} do not improve the accuracy",
+    }[compare(hits[linked.name], hits[alone.name])]
 
 
 def _against(mine: Score, best: Score, hits: Mapping[str, Hits]) -> str:
@@ -240,12 +234,11 @@ def compare(ours: Hits, theirs: Hits) -> int:
     >>> compare(np.array([True, False]), np.array([False, True]))
     0
     """
-    apart = ours.astype(float) - theirs.astype(float)
-    won, lost = int((apart > 0).sum()), int((apart < 0).sum())
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
     if won == lost:
         return 0
-    far = (abs(won - lost) - 1) / np.sqrt(won + lost) > Z
-    return int(np.sign(won - lost)) if far else 0
+    significant = (abs(won - lost) - 1) / np.sqrt(won + lost) > Z
+    return int(np.sign(won - lost)) if significant else 0
 
 
 def _percent(score: Score) -> str:
@@ -308,3 +301,40 @@ def _link_limits(graph: Graph, train: IntArray) -> list[str]:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def largest_class(ensemble: TeacherEnsemble) -> Predictions:
+    """Predict the most frequent class among the known labels of each replica."""
+    C, log_p = ensemble.graph.C, [np.empty((0, ensemble.graph.C))]
+    for replica in (ensemble.replicas[r] for r in ensemble.scored):
+        prior = class_prior(replica.view.labels[replica.view.train], C)
+        log_p.append(np.broadcast_to(prior, (len(replica.validation), C)))
+    return Predictions(np.concatenate(log_p), ensemble.labels(ensemble.scored))
+
+
+def colinkdist(ensemble: TeacherEnsemble, visits: int = VISITS) -> dict[str, Predictions]:
+    """CoLinkDist on the views of the scored replicas, from features and with links.
+
+    The result is empty if a view has no link at a labelled node: the paper's loss needs one.
+    """
+    graph, context = ensemble.graph, ensemble.context
+    replicas = [ensemble.replicas[r] for r in ensemble.scored]
+    views, seeds = [replica.view for replica in replicas], [replica.seed for replica in replicas]
+    tallies = [Tally.of(view) for view in views]
+    if not views or any(tally.of_ends.sum() == 0 for tally in tallies):
+        return {}
+    weights = coefficients(tallies, None, context.device)
+    network = ForkedMLP(graph.d, graph.C, seeds).to(context.device)
+    epochs = visits / graph.degree
+    loop = loop_on_links(
+        network, context.inputs, views, seeds, weights, "colinkdist", epochs=epochs
+    )
+    loop.run(epochs)
+    z, s = logits(network, context.inputs)
+    links = context.among([replica.present for replica in replicas])
+    modes = {"CoLinkDist": z, "CoLinkDist, with links": message_passing(z, s, links, weights.alpha)}
+    labels, nodes = ensemble.labels(ensemble.scored), [replica.validation for replica in replicas]
+    return {
+        name: Predictions(np.concatenate(rows_of(scores.log_softmax(-1), nodes)), labels)
+        for name, scores in modes.items()
+    }

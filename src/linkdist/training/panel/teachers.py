@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -30,11 +30,12 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional as F
 
-from linkdist.data.graph import FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
 from linkdist.data.splits import View
 from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
 from linkdist.nn.inputs import Inputs, csr_tensor
-from linkdist.training.panel.logistic import logistic_regression
+from linkdist.training.loop import padded
+from linkdist.training.panel.likelihood import logistic_regression
 
 HOPS = (0, 1, 2, 8)
 """Numbers of hops that the linear teachers average over; the last uses personalised PageRank."""
@@ -70,23 +71,18 @@ class TeachingContext:
         self.device = inputs.device
         self.neighbours = Neighbours([graph.edges], graph.n, self.device)
         self.visible = masks([view.nodes for view in views], graph.n).to(self.device)
-        width = max(len(view.train) for view in views)
-        rows = [np.pad(view.train, (0, width - len(view.train))) for view in views]
-        self.rows = torch.from_numpy(np.stack(rows)).to(self.device)  # (T, m)
-        labels = [
-            np.pad(view.labels[view.train], (0, width - len(view.train)), constant_values=-1)
-            for view in views
-        ]
-        self.labels = torch.from_numpy(np.stack(labels)).to(self.device)  # (T, m)
+        self.rows = padded([view.train for view in views], self.device)  # (T, m)
+        labels = [view.labels[view.train] for view in views]
+        self.labels = padded(labels, self.device, UNKNOWN)  # (T, m)
 
-    def among(self, visible: Tensor) -> VisibleNeighbours:
-        """The links among visible nodes, (T', n)."""
-        return VisibleNeighbours(self.neighbours, visible)
+    def among(self, nodes: Sequence[IntArray]) -> VisibleNeighbours:
+        """The links among some nodes: one set of nodes for each of T' predictions."""
+        return VisibleNeighbours(self.neighbours, masks(nodes, self.graph.n).to(self.device))
 
     @cached_property
     def seen(self) -> VisibleNeighbours:
         """The links of each view."""
-        return self.among(self.visible)
+        return VisibleNeighbours(self.neighbours, self.visible)
 
     @cached_property
     def scale(self) -> Tensor:
@@ -104,20 +100,19 @@ class TeachingContext:
         x, d = self.graph.features, self.graph.d
         if not isinstance(x, np.ndarray):
             return torch.zeros(1, 1, 1, device=self.device), torch.ones(1, 1, 1, device=self.device)
-        means, spreads = [], []
-        for view in self.views:
-            part = x[view.nodes]
-            means.append(part.mean(axis=0))
-            spreads.append(np.where(part.std(axis=0) > 0, part.std(axis=0), 1) * np.sqrt(d))
-        both = (torch.from_numpy(np.stack(a).astype(np.float32)) for a in (means, spreads))
-        mean, spread = (a.unsqueeze(1).to(self.device) for a in both)
+        parts = (x[view.nodes] for view in self.views)  # one copy at a time
+        moments = [(part.mean(axis=0), part.std(axis=0)) for part in parts]
+        means, deviations = map(np.stack, zip(*moments, strict=True))
+        spreads = np.where(deviations > 0, deviations, 1) * np.sqrt(d)
+        tensors = (torch.from_numpy(a.astype(np.float32)) for a in (means, spreads))
+        mean, spread = (a.unsqueeze(1).to(self.device) for a in tensors)
         return mean, spread
 
     def project(self, weight: Tensor) -> Tensor:
         """X W (T', n, C) for W (T', d, C), with rows scaled by `scale`."""
         T, d, C = weight.shape
-        beside = weight.transpose(0, 1).reshape(1, d, T * C)  # one product for all views
-        product = self.inputs.project(beside)[0] * self.scale
+        side_by_side = weight.transpose(0, 1).reshape(1, d, T * C)  # one product for all views
+        product = self.inputs.project(side_by_side)[0] * self.scale
         return product.view(-1, T, C).transpose(0, 1)
 
 
@@ -129,13 +124,13 @@ class Teacher(ABC):
     """Whether its predictions depend on links."""
 
     @abstractmethod
-    def log_p(self, of: Sequence[int], links: VisibleNeighbours) -> Tensor:
+    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
         """Log-probabilities (T', n, C) with the parameters of some views.
 
         Parameters
         ----------
-        of : sequence of int
-            The T' views whose parameters are used.
+        views : sequence of int
+            The indices of the T' views whose parameters are used.
         links : VisibleNeighbours
             The links to predict with, one set of visible nodes for each view.
         """
@@ -145,54 +140,56 @@ class Linear(Teacher):
     """Logistic regression on features averaged over some hops."""
 
     def __init__(
-        self, hops: int, strength: float, weight: Tensor, bias: Tensor, of: TeachingContext
+        self, hops: int, strength: float, weight: Tensor, bias: Tensor, context: TeachingContext
     ) -> None:
-        self.hops, self.weight, self.bias, self.context = hops, weight, bias, of
+        self.hops, self.weight, self.bias, self.context = hops, weight, bias, context
         self.links = hops > 0
         self.strength = strength
-        self.name = f"logistic regression on {_hops(hops)}"
+        names = {0: "features", 1: "1-hop averages", 2: "2-hop averages"}
+        self.name = f"logistic regression on {names.get(hops, 'many-hop averages')}"
 
-    def log_p(self, of: Sequence[int], links: VisibleNeighbours) -> Tensor:
+    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
         """Log-probabilities (T', n, C)."""
-        at = torch.as_tensor(of, device=self.weight.device)
-        z = averaged(self.context.project(self.weight[at]).contiguous(), self.hops, links)
-        return (z + self.bias[at]).log_softmax(-1)
+        index = torch.as_tensor(views, device=self.weight.device)
+        z = averaged(self.context.project(self.weight[index]).contiguous(), self.hops, links)
+        return (z + self.bias[index]).log_softmax(-1)
 
 
 def linear_teachers(context: TeachingContext, hops: Sequence[int] = HOPS) -> list[list[Linear]]:
     """Logistic regressions: for each number of hops, one for each value of C."""
-    rows = [averaged_rows(context, hop) for hop in hops]
-    stored = [part for part in rows if part is not None]
+    stored = [rows for hop in hops if (rows := averaged_rows(context, hop)) is not None]
     if len(stored) == len(hops):
         fitted = _fit_stored(context, stored)
     else:
         fitted = [_fit_averaged(context, hop) for hop in hops]
     mean, spread = context.centre
     T, A, d = len(context.views), len(STRENGTHS), context.graph.d
-    found = []
-    for hop, both in zip(hops, fitted, strict=True):
+    groups = []
+    for hop, parameters in zip(hops, fitted, strict=True):
         # The fit used centred and scaled columns; predictions use the original ones.
-        raw = both[:, :-1] / _each(spread, A).transpose(1, 2)
-        bias = both[:, -1:] - _each(mean, A) @ raw if mean.shape[2] == d else both[:, -1:]
-        pairs = zip(STRENGTHS, raw.split(T), bias.split(T), strict=True)
-        found.append([Linear(hop, c, w.contiguous(), b, context) for c, w, b in pairs])
-    return found
+        weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
+        bias = parameters[:, -1:]
+        if mean.shape[2] == d:
+            bias = bias - _repeated(mean, A) @ weight
+        parts = zip(STRENGTHS, weight.split(T), bias.split(T), strict=True)
+        groups.append([Linear(hop, c, w.contiguous(), b, context) for c, w, b in parts])
+    return groups
 
 
 def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor]:
     """W and b (A T, d + 1, C) for each number of hops, fitted together."""
     mean, spread = context.centre
     T, A, H = len(context.views), len(STRENGTHS), len(rows)
-    x, back = _shorter(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
+    x, basis = _rotated(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
     strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(H * T)
     labels = context.labels.repeat(A * H, 1)
-    both = logistic_regression(_Times(x, A), labels, x.shape[2], context.graph.C, strength)
-    parts = both.view(A, H, T, *both.shape[1:]).unbind(1)
-    if back is None:
+    parameters = logistic_regression(_Product(x, A), labels, x.shape[2], context.graph.C, strength)
+    parts = parameters.view(A, H, T, *parameters.shape[1:]).unbind(1)
+    if basis is None:
         return [part.flatten(0, 1) for part in parts]
     return [
-        torch.cat([way @ part[..., :-1, :], part[..., -1:, :]], dim=-2).flatten(0, 1)
-        for way, part in zip(back.split(T), parts, strict=True)
+        torch.cat([rotation @ part[..., :-1, :], part[..., -1:, :]], dim=-2).flatten(0, 1)
+        for rotation, part in zip(basis.split(T), parts, strict=True)
     ]
 
 
@@ -204,11 +201,11 @@ def _fit_averaged(context: TeachingContext, hop: int) -> Tensor:
     return logistic_regression(rows, labels, context.graph.d, context.graph.C, strength)
 
 
-def _each(part: Tensor, times: int) -> Tensor:
+def _repeated(part: Tensor, times: int) -> Tensor:
     return part.repeat(times, 1, 1) if len(part) > 1 else part
 
 
-class _Times:
+class _Product:
     """Rows x (T, m, d) times W (A T, d, C), with one product for all A."""
 
     def __init__(self, x: Tensor, A: int) -> None:
@@ -217,8 +214,8 @@ class _Times:
     def __call__(self, weight: Tensor) -> Tensor:
         _, d, C = weight.shape
         T, A = len(self.x), self.A
-        beside = weight.view(A, T, d, C).permute(1, 2, 0, 3).reshape(T, d, A * C)
-        z = (self.x @ beside).view(T, -1, A, C)
+        side_by_side = weight.view(A, T, d, C).permute(1, 2, 0, 3).reshape(T, d, A * C)
+        z = (self.x @ side_by_side).view(T, -1, A, C)
         return z.permute(2, 0, 1, 3).reshape(A * T, -1, C)
 
 
@@ -228,18 +225,18 @@ class _Averaged:
     def __init__(self, context: TeachingContext, hop: int, A: int) -> None:
         mean, spread = context.centre
         self.context, self.hop = context, hop
-        self.mean, self.spread = _each(mean, A), _each(spread, A).transpose(1, 2)
+        self.mean, self.spread = _repeated(mean, A), _repeated(spread, A).transpose(1, 2)
         self.rows = context.rows.repeat(A, 1).unsqueeze(-1)
         self.whole = whole_averaged(context, hop)
         if self.whole is None:
-            self.links = context.among(context.visible.repeat(A, 1))
+            self.links = VisibleNeighbours(context.neighbours, context.visible.repeat(A, 1))
 
     def __call__(self, weight: Tensor) -> Tensor:
         T, d, C = weight.shape
         raw = weight / self.spread
         if self.whole is not None:
-            beside = raw.transpose(0, 1).reshape(d, T * C)
-            z = (self.whole @ beside).view(-1, T, C).transpose(0, 1)
+            side_by_side = raw.transpose(0, 1).reshape(d, T * C)
+            z = (self.whole @ side_by_side).view(-1, T, C).transpose(0, 1)
         else:
             z = averaged(self.context.project(raw).contiguous(), self.hop, self.links)
         if self.mean.shape[2] == d:
@@ -254,7 +251,8 @@ def whole_averaged(context: TeachingContext, hop: int) -> Tensor | None:
     if context.device.type != "cuda" or not shared or n * d > STORED["cuda"]:
         return None
     whole = _dense(context.graph.features, context.device) * context.scale
-    return averaged(whole.unsqueeze(0), hop, context.among(context.visible[:1])).squeeze(0)
+    links = VisibleNeighbours(context.neighbours, context.visible[:1])
+    return averaged(whole.unsqueeze(0), hop, links).squeeze(0)
 
 
 def averaged(x: Tensor, hops: int, links: VisibleNeighbours) -> Tensor:
@@ -267,9 +265,13 @@ def averaged(x: Tensor, hops: int, links: VisibleNeighbours) -> Tensor:
     >>> averaged(torch.tensor([[[0.0], [2.0]]]), 1, both).flatten()
     tensor([1., 1.])
     """
+    return _propagated(x, hops, links.smooth)
+
+
+def _propagated(x: Tensor, hops: int, smooth: Callable[[Tensor], Tensor]) -> Tensor:
     y = x
     for _ in range(hops):
-        y = links.smooth(y) if hops <= 2 else (1 - RESTART) * links.smooth(y) + RESTART * x
+        y = smooth(y) if hops <= 2 else (1 - RESTART) * smooth(y) + RESTART * x
     return y
 
 
@@ -281,34 +283,19 @@ def averaged_rows(context: TeachingContext, hop: int) -> Tensor | None:
         if T * n * x.shape[1] > STORED[context.device.type]:
             return None
         columns = torch.from_numpy(x).to(context.device).expand(T, -1, -1).contiguous()
-        at = context.rows.unsqueeze(-1).expand(-1, -1, x.shape[1])
-        return averaged(columns, hop, context.seen).gather(1, at)
+        index = context.rows.unsqueeze(-1).expand(-1, -1, x.shape[1])
+        return averaged(columns, hop, context.seen).gather(1, index)
     if T * n * m > STORED[context.device.type]:
         return None
     # With fewer rows than columns it is faster to average the selection of rows.
     reads = torch.zeros(T, n, m, device=context.device)
     reads.scatter_(1, context.rows.unsqueeze(1), 1.0)
-    return _read(context, _averaged_reads(reads, hop, context.seen))
-
-
-def _averaged_reads(reads: Tensor, hops: int, links: VisibleNeighbours) -> Tensor:
-    y = reads
-    for _ in range(hops):
-        step = links.smooth_transposed(y)
-        y = step if hops <= 2 else (1 - RESTART) * step + RESTART * reads
-    return y
-
-
-def _read(context: TeachingContext, reads: Tensor) -> Tensor:
-    """The rows (T, m, d) of X that the weights `reads` (T, n, m) select."""
-    reads = reads * context.scale
-    T, n, m = reads.shape
-    x = context.graph.features
+    reads = _propagated(reads, hop, context.seen.smooth_transposed) * context.scale
+    flat = reads.transpose(1, 2).reshape(T * m, n)
     if context.device.type != "cpu" or isinstance(x, np.ndarray):
-        whole = _dense(x, context.device)
-        return reads.transpose(1, 2).reshape(T * m, n).matmul(whole).view(T, m, -1)
-    beside = reads.transpose(1, 2).reshape(T * m, n).numpy()
-    return torch.from_numpy(np.ascontiguousarray((x.T @ beside.T).T)).view(T, m, -1)
+        return flat.matmul(_dense(x, context.device)).view(T, m, -1)
+    rows = np.ascontiguousarray((x.T @ flat.numpy().T).T)
+    return torch.from_numpy(rows).view(T, m, -1)
 
 
 def _dense(x: FeatureMatrix, device: torch.device) -> Tensor:
@@ -317,7 +304,7 @@ def _dense(x: FeatureMatrix, device: torch.device) -> Tensor:
     return csr_tensor(x, device).to_dense()
 
 
-def _shorter(x: Tensor) -> tuple[Tensor, Tensor | None]:
+def _rotated(x: Tensor) -> tuple[Tensor, Tensor | None]:
     """Rows (T, m, d) rotated into m columns, and the inverse rotation (T, d, m).
 
     A rotation changes neither products nor lengths, so the regression is the same. A GPU is faster
@@ -329,11 +316,6 @@ def _shorter(x: Tensor) -> tuple[Tensor, Tensor | None]:
     return rest.transpose(1, 2).contiguous(), basis
 
 
-def _hops(hops: int) -> str:
-    names = {0: "features", 1: "1-hop averages", 2: "2-hop averages"}
-    return names.get(hops, "many-hop averages")
-
-
 class LabelSpreading(Teacher):
     """Labels that spread along links: f ← a · (neighbours' mean of f) + (1 - a) · y."""
 
@@ -343,17 +325,15 @@ class LabelSpreading(Teacher):
         labels = torch.from_numpy(np.stack([view.labels for view in context.views]))
         one_hot = F.one_hot(labels.clamp(min=0), context.graph.C) * (labels >= 0).unsqueeze(-1)
         self.known = one_hot.float().to(context.device)  # (T, n, C)
-        shares = self.known.sum(1, keepdim=True)
-        self.prior = shares / shares.sum(-1, keepdim=True)
+        counts = self.known.sum(1, keepdim=True)
+        self.prior = counts / counts.sum(-1, keepdim=True)
 
-    def log_p(self, of: Sequence[int], links: VisibleNeighbours) -> Tensor:
+    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
         """Log-probabilities (T', n, C); the classes' shares for nodes that no label reaches."""
-        at = list(of)
-        known = self.known[at]
-        flow = known
+        known = flow = self.known[list(views)]
         for _ in range(STEPS):
             flow = SPREADING * links.mean(flow) + (1 - SPREADING) * known
-        flow = flow + 1e-3 * self.prior[at]
+        flow = flow + 1e-3 * self.prior[list(views)]
         return (flow / flow.sum(-1, keepdim=True)).log()
 
 
@@ -362,14 +342,13 @@ class Classifier(Teacher):
 
     def __init__(self, context: TeachingContext, template: Any, name: str, hops: int = 0) -> None:  # noqa: ANN401
         self.context, self.hops, self.name, self.links = context, hops, name, hops > 0
-        columns = self._columns(context.seen)
         self.fitted = []
-        for columns_of, view in zip(columns, context.views, strict=True):
+        for columns, view in zip(self._columns(context.seen), context.views, strict=True):
             labels = view.labels[view.train]
             # Most classifiers need two classes, and some return two columns for one class.
-            fresh = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
+            classifier = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
             with threadpool_limits(1):  # threads do not pay off on few rows
-                self.fitted.append(fresh.fit(columns_of[view.train], labels))
+                self.fitted.append(classifier.fit(columns[view.train], labels))
 
     def _columns(self, links: VisibleNeighbours) -> Sequence[FeatureMatrix]:
         x, T = self.context.graph.features, len(links.visible)
@@ -381,17 +360,16 @@ class Classifier(Teacher):
             parts.append(links.mean(parts[-1]))
         return list(torch.cat(parts, dim=-1).cpu().numpy())
 
-    def log_p(self, of: Sequence[int], links: VisibleNeighbours) -> Tensor:
+    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
         """Log-probabilities (T', n, C)."""
-        C = self.context.graph.C
-        found = []
-        for view, columns in zip(of, self._columns(links), strict=True):
-            p = np.full((columns.shape[0], C), SMALLEST)
+        log_p = []
+        for view, columns in zip(views, self._columns(links), strict=True):
+            p = np.full((columns.shape[0], self.context.graph.C), SMALLEST)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the user's own classifier
                 p[:, self.fitted[view].classes_] += self.fitted[view].predict_proba(columns)
-            found.append(np.log(p / p.sum(axis=1, keepdims=True)))
-        return torch.from_numpy(np.stack(found).astype(np.float32)).to(self.context.device)
+            log_p.append(np.log(p / p.sum(axis=1, keepdims=True)))
+        return torch.from_numpy(np.stack(log_p).astype(np.float32)).to(self.context.device)
 
 
 def boosting_teachers(context: TeachingContext, linked: bool = True) -> list[Classifier]:
@@ -417,10 +395,10 @@ def masks(nodes: Sequence[IntArray], n: int) -> Tensor:
     >>> masks([np.array([0, 2])], 3)
     tensor([[ True, False,  True]])
     """
-    found = np.zeros((len(nodes), n), dtype=bool)
-    for row, some in zip(found, nodes, strict=True):
-        row[some] = True
-    return torch.from_numpy(found)
+    mask = np.zeros((len(nodes), n), dtype=bool)
+    for row, indices in zip(mask, nodes, strict=True):
+        row[indices] = True
+    return torch.from_numpy(mask)
 
 
 def has_few_columns(x: FeatureMatrix) -> bool:

@@ -18,7 +18,8 @@ from linkdist.nn.losses import soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise, feature_mask
 from linkdist.nn.optim import RandomStreams
 from linkdist.pipeline import Options
-from linkdist.training.targets import MASKED, loss_on_targets, with_known
+from linkdist.training.link_task import MASKED, loss_on_targets
+from linkdist.training.panel.ensemble import with_known
 
 CPU = torch.device("cpu")
 
