@@ -222,7 +222,7 @@ def rows(times, seed=0):
         predict = ["predict", used, folder / "many.csv", "--out", out]
         links = ["--nodes", folder / "nodes.csv", "--edges", folder / "links.csv"]
         update = ["update", model, *links, "--out", model, "--epochs", 2]
-        train = [*training(folder, 2), "--out", other]
+        train = [*training(folder, 2), "--out", other, "--force"]
         cases = [
             Case("predict", predict, out),
             Case("update", update, model),

@@ -161,6 +161,9 @@ class Source(Protocol):
     resume_rule: str
     """What a resumed training must have in common with the interrupted one."""
 
+    unit: str
+    """What a checkpoint counts, such as epochs."""
+
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Check and read the data; return the checkpoint of this training."""
 
@@ -213,13 +216,13 @@ def train(
     check_replaced(out, checkpoint.training, force)
     if not resume:
         checkpoint.remove()
-    elif not checkpoint.exists():
+    elif (epochs := checkpoint.epochs()) is None:
         callback.note(
             "There is no checkpoint of this training to resume from: it must have the same "
             f"{source.resume_rule}. Training starts from the beginning."
         )
     else:
-        callback.note("The training resumes from its last checkpoint.")
+        callback.note(f"The training resumes after {epochs} {source.unit}.")
     trained = source.train(options, checkpoint, callback)
     saved = describe(trained, options)
     saved = replace(saved, about={**saved.about, "training": checkpoint.training})
@@ -290,6 +293,7 @@ class GraphSource:
     about: dict[str, Any] = field(default_factory=dict)
     encoders: FeatureEncoder | None = None
     resume_rule = "data and options"
+    unit = "epochs"
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Return the checkpoint next to the model directory, for exactly these data and options."""

@@ -129,8 +129,8 @@ def test_the_problems_of_all_files_are_told(
         request.getfixturevalue("ray")
     out, single = tmp_path / "predictions", tmp_path / "single.parquet"
     kept = {i: (nodes / f"part-{i}.parquet").read_bytes() for i in (2, 4)}
-    change(nodes / "part-2.parquet", "year", ["old", "new"])
-    change(nodes / "part-4.parquet", "year", ["older"])
+    change(nodes / "part-2.parquet", "year", ["old", "new"] * 20)
+    change(nodes / "part-4.parquet", "year", ["older"] * 40)
     sentences = []
     for i in kept:
         code, _, told = command(

@@ -420,12 +420,13 @@ class Told(Callback):
 
 
 @pytest.mark.parametrize("memory", [10**9, 500_000])
-def test_a_training_goes_on_without_a_word(in_parts, tmp_path, memory):
+def test_a_resumed_training_says_from_where(in_parts, tmp_path, memory):
     options, told = Options(method="colinkdist", epochs=2), Told()
     with pytest.raises(KeyboardInterrupt):
         train_store(in_parts.directory, tmp_path / "model", options, memory, callback=Killed())
     train_store(in_parts.directory, tmp_path / "model", options, memory, resume=True, callback=told)
-    assert not told.notes
+    assert len(told.notes) == 1
+    assert re.fullmatch(r"The training resumes after [1-9]\d* rounds\.", told.notes[0])
 
 
 @pytest.mark.parametrize(("first", "then"), [(10**9, 500_000), (500_000, 10**9)])

@@ -345,7 +345,7 @@ def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
     options = Options(epochs=2, held_out=0.3, device="cpu", replicas=2)
     saved = pipeline.train(tables("old", 0, 50), out, options)
     page = (out / "report.html").read_text("utf-8")
-    assert page == saved.report
+    assert page == saved.report_html
     assert Page(page).ids[0] == "estimates"
     assert "<h1>a &amp; b</h1>" in page
     assert "&lt;a&gt;" in page
@@ -356,7 +356,7 @@ def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
         assert sentence in page
     # A single evaluation is no curve.
     assert [id for id in Page(page).ids if id in SECTIONS] == SECTIONS[1:]
-    assert load_model(out).report is None
+    assert load_model(out).report_html is None
     updating.update(out, tables("new", 40, 60), out, epochs=1, device="cpu")
     assert not (out / "report.html").exists()
     assert "no report" in (out / "README.md").read_text("utf-8")
@@ -365,14 +365,14 @@ def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
 def test_a_report_without_held_out_nodes(tables, tmp_path):
     options = Options(epochs=1, held_out=0, device="cpu")
     saved = pipeline.train(tables("old", 0, 50), tmp_path / "m", options)
-    assert NO_VALIDATION in saved.report
+    assert NO_VALIDATION in saved.report_html
 
 
 def test_card_and_report_state_the_same_validation_nodes(tables, tmp_path):
     """Replicas share validation nodes, so there are fewer nodes than predictions."""
     options = Options(method="colinkdist", epochs=3, held_out=0.3, device="cpu", replicas=3)
     saved = pipeline.train(tables("old", 0, 50), tmp_path / "m", options)
-    page = " ".join("".join(Page(saved.report).text).split())
+    page = " ".join("".join(Page(saved.report_html).text).split())
     card = (tmp_path / "m" / "README.md").read_text("utf-8")
     predictions = int(np.sum(saved.about["confusion"]))
     nodes = saved.about["scores"]["validation nodes"]

@@ -26,7 +26,7 @@ from linkdist.store.build import build
 from linkdist.store.journal import Journal, open_journal
 from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
-from linkdist.tables import io as table_io
+from linkdist.tables import formats
 from tests.stores import build_papers, papers_tables, small, tree
 
 PLANTED = Planted(nodes=3000, links=20_000, features=5, classes=4)
@@ -292,16 +292,16 @@ def test_a_full_disk_says_what_is_needed_and_goes_on(papers, tmp_path, undisturb
 @contextmanager
 def unreadable_links(rows):
     """Let the system fail to read a link table after so many rows."""
-    real = table_io._Csv._read
+    real = formats.Csv._read
 
     def read(self, columns, size, as_text):
         for batch in real(self, columns, size, as_text):
-            if self.path.name == "links.csv" and len(columns) == 2:
+            if Path(self.name).name == "links.csv" and len(columns) == 2:
                 yield batch.slice(0, rows)
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             yield batch
 
-    with mock.patch.object(table_io._Csv, "_read", read):
+    with mock.patch.object(formats.Csv, "_read", read):
         yield
 
 

@@ -83,6 +83,7 @@ class StoreSource:
     directory: Path
     memory: int | None = None
     resume_rule = "store, options and --memory, by one process or by workers"
+    unit = "rounds"
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return the checkpoint next to the model directory."""

@@ -130,7 +130,7 @@ class WorkerSource(StoreSource):
         # On this machine the workers share its cores, on a cluster they have one each.
         cores = 1 if self.address else max(1, (os.cpu_count() or 1) // self.workers)
         with joined(self.workers, self.address) as ray:
-            if not checkpoint.exists():
+            if checkpoint.epochs() is None:
                 shutil.rmtree(folder, ignore_errors=True)
             found = self.found or survey(store, options.share, options.seed, callback)
             callback.stage("starting the workers")

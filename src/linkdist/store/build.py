@@ -122,6 +122,8 @@ def build(
 
 def _describe(tables: Tables) -> dict[str, Any]:
     """The tables in their present state: name, size and time of the files, and all options."""
+    if tables.labels is not None or tables.text_encoder is not None:
+        raise OptionError("a store takes its labels and its text from the node table alone.")
     fields = asdict(tables) | {"version": VERSION, "program": version("linkdist")}
     for name in ("nodes", "edges"):
         path = Path(fields[name])
@@ -155,8 +157,9 @@ class _Build:
         tables, progress = self.tables, self.callback.progress
         self.callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress
-        )
+            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress,
+            tables.unknown,
+        )  # fmt: skip
         self.callback.stage("counting links")
         links = _count_rows(tables.edges, progress)
         if not links:

@@ -62,9 +62,10 @@ class Keeper(ABC):
     def _open(self) -> IO[bytes]:
         """Open the file to read; a FileNotFoundError if there is none."""
 
-    def exists(self) -> bool:
-        """Whether this training stored a state; reads only the header of the file."""
-        return self._own() is not None
+    def epochs(self) -> int | None:
+        """The completed epochs, if this training stored any; reads only the header of the file."""
+        about = self._own()
+        return None if about is None else int(about["epochs"])
 
     def load(self) -> State | None:
         """The completed epochs and the state, if this training stored one."""
