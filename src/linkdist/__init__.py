@@ -1,5 +1,6 @@
 """Train on a graph's links, keep an MLP."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from linkdist.training.fit import Fit, fit
 
 __version__ = "0.1.0"
+
+# OpenMP's threads would spin while they wait for work and, on a machine that others use too, take
+# the cores from the threads that they wait for. OpenMP reads this when PyTorch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 __all__ = [
     "Fit",

@@ -346,3 +346,15 @@ def _exchange(one: Path, other: Path) -> bool:
     if failed and number not in NOT_OFFERED:
         raise OSError(number, os.strerror(number), str(other))
     return not failed
+
+
+def state_file(out: Path) -> Path:
+    """The checkpoint of a training that will write a model directory.
+
+    Examples
+    --------
+    >>> state_file(Path("models/papers")).name
+    '.papers.training'
+    """
+    target = out.resolve()
+    return target.parent / f".{target.name}.training"

@@ -28,7 +28,7 @@ from linkdist.data.graph import UNKNOWN, Graph, IntArray, with_own_loops
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.errors import ModelError, OptionError, TableError, check_names, check_seeds
 from linkdist.prediction import table_columns
-from linkdist.progress import Callback
+from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
 from linkdist.tables.feature_encoder import FeatureEncoder
@@ -42,6 +42,9 @@ from linkdist.training.fit import METHODS, Fit, epoch_problems, fit, limit_probl
 from linkdist.training.loop import Hyperparameters
 from linkdist.training.panel.estimates import limits
 from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
+
+FITTED = 0.9
+"""Where the progress of a training is when the model is fitted; the report takes the rest."""
 
 COMPARED = 10_000
 """Number of rows on which an exported model is compared with the original."""
@@ -252,7 +255,6 @@ def with_report(
     saved: Saved, trained: Trained, name: str, callback: Callback, tsne: bool | None = None
 ) -> Saved:
     """Add scores, a report and an ONNX file; a failure of one of them is only a warning."""
-    callback.stage("writing the report")
     graph, splits, result = trained.graph, trained.splits, trained.fit
     try:
         if trained.ids is None:
@@ -266,10 +268,11 @@ def with_report(
     except Exception as error:  # anything that scikit-learn or a chart may raise
         callback.note(f"Warning: the model is saved, but its report could not be written: {error}")
     try:
-        return with_onnx(saved)
+        saved = with_onnx(saved)
     except Exception as error:  # anything that ONNX may raise
         callback.note(f"Warning: the model is saved, but not as ONNX: {error}")
-        return saved
+    callback.progress(SCALE, SCALE)
+    return saved
 
 
 @dataclass
@@ -316,7 +319,7 @@ class GraphSource:
             seeds=list(options.seeds),
             epochs=options.epochs,
             device=options.device,
-            progress=callback.progress,
+            progress=part_of(callback.progress, 0, FITTED),
             checkpoint=checkpoint,
             baselines=True,
             budget=options.budget,

@@ -57,6 +57,34 @@ class Callback:
         """A message or warning for the user."""
 
 
+SCALE = 1000
+"""The total of work that consists of several parts."""
+
+
+def part_of(progress: Progress | None, start: float, end: float) -> Progress:
+    """Progress of a part of the work, reported as progress of the whole work.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Receives the progress of the whole work, out of `SCALE`.
+    start, end : float
+        Where the part starts and ends in the whole work, from 0 to 1.
+
+    Examples
+    --------
+    >>> half = part_of(lambda done, total: print(done, "of", total), 0.5, 1.0)
+    >>> half(1, 4)
+    625 of 1000
+    """
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(round(SCALE * (start + (end - start) * done / max(total, 1))), SCALE)
+
+    return report
+
+
 class TimeLeft:
     """Estimates how long a stage will still take from the speed so far.
 

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from linkdist.progress import Callback, TimeLeft, format_duration
@@ -60,24 +67,37 @@ def spread(scores: Sequence[float]) -> str:
 class Bars(Callback):
     """Shows progress on standard error inside a `with` block.
 
-    There is one bar for the current stage and, if there are several trainings, one for all of them.
-    Everything else is printed as a line.
+    On a terminal, there is one bar for the current stage and, if there are several trainings, one
+    for all of them. In a log, a line says every 30 seconds how far the stage is. Everything else is
+    printed as a line.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether to print warnings only.
+    kept : callable, optional
+        Returns what an interruption leaves and how to continue, for the user.
     """
 
-    def __init__(self) -> None:
+    EVERY = 30.0
+    """Number of seconds between two lines of a log."""
+
+    def __init__(self, quiet: bool = False, kept: Callable[[], str] | None = None) -> None:
+        self._quiet, self._kept = quiet, kept
         self._console = _console(stderr=True)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TaskProgressColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=quiet or not self._console.is_terminal,
         )
         self._trainings = self._bars.add_task("trainings", visible=False, left="")
         self._stage, self._left = self._bars.add_task("", visible=False, left=""), TimeLeft()
+        self._name, self._logged = "", time.monotonic()
 
     def __enter__(self) -> Self:
         """Show the bars."""
@@ -90,8 +110,10 @@ class Bars(Callback):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the bars."""
+        """Remove the bars; after an interruption, say what is kept."""
         self._bars.stop()
+        if kind is KeyboardInterrupt and self._kept is not None:
+            self._console.print(self._kept(), soft_wrap=True)
 
     def start(self, total: int, done: int) -> None:
         """Show how many trainings there are and how many of them are done."""
@@ -102,12 +124,17 @@ class Bars(Callback):
         """Start the bar of a stage."""
         self._bars.reset(self._stage, description=name, visible=True, left="")
         self._left = TimeLeft()
+        self._name, self._logged = name, time.monotonic()
 
     def progress(self, done: int, total: int) -> None:
         """Show how much of the stage is done, and how long the rest may take."""
         seconds = self._left.seconds(done, total)
         left = "" if seconds is None else f"{format_duration(seconds)} left"
         self._bars.update(self._stage, completed=done, total=total or None, left=left)
+        if self._bars.disable and time.monotonic() - self._logged >= self.EVERY:
+            self._logged = time.monotonic()
+            share = f"{done / total:.0%}" if total else f"{done} rows"
+            self.note(", ".join(filter(None, [f"{self._name}: {share}", left])))
 
     def columns(self, guesses: Mapping[str, Any]) -> None:
         """Print the kinds that were inferred for the columns."""
@@ -116,7 +143,8 @@ class Bars(Callback):
 
     def summary(self, summary: object) -> None:
         """Print what was understood of the tables."""
-        self.note(str(summary))
+        for line in str(summary).splitlines():
+            self.note(line)
 
     def links(self, report: object) -> None:
         """Print the summary of the link table."""
@@ -135,4 +163,5 @@ class Bars(Callback):
 
     def note(self, text: str) -> None:
         """Print a line, without breaking it at the width of the terminal."""
-        self._console.print(text, soft_wrap=True)
+        if not self._quiet or text.startswith("Warning"):
+            self._console.print(text, soft_wrap=True)

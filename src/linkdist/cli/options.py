@@ -21,6 +21,8 @@ import functools
 import inspect
 import json
 import os
+import shlex
+import sys
 from collections.abc import Callable, Collection, Iterator
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -68,6 +70,9 @@ Address = Annotated[
 Force = Annotated[
     bool,
     Option("--force", help="A model of another training in the directory is replaced."),
+]
+Quiet = Annotated[
+    bool, Option("--quiet", "-q", help="Only warnings, errors and the result are printed.")
 ]
 DataDir = Annotated[
     Path | None,
@@ -275,6 +280,12 @@ def given(group: Any) -> list[str]:  # noqa: ANN401
         for field in fields(group)
         if getattr(group, field.name) != field.default
     ]
+
+
+def same_command(*more: str) -> str:
+    """Return the command that runs, with further options, as a line for a shell."""
+    missing = [option for option in more if option not in sys.argv]
+    return shlex.join(["linkdist", *sys.argv[1:], *missing])
 
 
 # Values of options.

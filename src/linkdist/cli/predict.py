@@ -8,7 +8,16 @@ from typing import Annotated
 from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note
-from linkdist.cli.options import Address, Device, Force, LinkTable, ModelDir, grouped
+from linkdist.cli.options import (
+    Address,
+    Device,
+    Force,
+    LinkTable,
+    ModelDir,
+    Quiet,
+    grouped,
+    same_command,
+)
 from linkdist.errors import OptionError
 
 
@@ -41,6 +50,7 @@ def predict(
         Option(help="Number of Ray processes that share the files of a directory.", min=1),
     ] = None,
     address: Address = None,
+    quiet: Quiet = False,
 ) -> None:
     """Predict the classes of nodes from features or, with --edges, with links.
 
@@ -58,7 +68,13 @@ def predict(
         )
     if not nodes.is_dir() and workers is not None:
         raise OptionError(f"--workers share the files of a directory; {nodes} is not a directory.")
-    with Bars() as bars:
+
+    def kept() -> str:
+        if not nodes.is_dir():
+            return f"{out} was not changed."
+        return f"The files that are done are kept. Continue with:\n{same_command()}"
+
+    with Bars(quiet, kept) as bars:
         if nodes.is_dir():
             count = predict_directory(
                 model, nodes, out, workers=workers, address=address, device=device, callback=bars
@@ -91,6 +107,7 @@ def update(
     seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
     device: Device = "auto",
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Update a model with new nodes and links, without the old data.
 
@@ -113,7 +130,7 @@ def update(
         source=links.source, target=links.target, strict=links.strict,
         unknown=about.get("unknown", ()),
     )  # fmt: skip
-    with Bars() as bars:
+    with Bars(quiet, lambda: f"{model} was not changed; nothing else is kept.") as bars:
         updating.update(
             saved, tables, new, epochs=epochs, seed=seed, device=device, callback=bars,
             force=force or new.resolve() == old,

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note, print_table
-from linkdist.cli.options import LinkTable, NodeTable, grouped, read_tables
+from linkdist.cli.options import LinkTable, NodeTable, Quiet, grouped, read_tables, same_command
 
 if TYPE_CHECKING:
     from linkdist.store.reader import Store
@@ -53,6 +53,12 @@ class Layout:
         "float16"
     )
     overwrite: Annotated[bool, Option("--overwrite", help="An existing store is replaced.")] = False
+    quiet: Quiet = False
+
+    def bars(self) -> Bars:
+        """Return the progress bars of a command that writes the store."""
+        advice = "What is done is kept. Continue with:"
+        return Bars(self.quiet, lambda: f"{advice}\n{same_command()}")
 
     def arguments(self) -> dict[str, Any]:
         """The arguments that a table and a synthetic graph share."""
@@ -91,7 +97,7 @@ def build(nodes: NodeTable, links: LinkTable, layout: Layout) -> None:
     from linkdist.store.build import build
 
     tables, arguments = read_tables(nodes, links), layout.arguments()
-    with Bars() as bars:
+    with layout.bars() as bars:
         build(tables, layout.out, dtype=layout.dtype, callback=bars, **arguments)
     info(layout.out)
 
@@ -106,7 +112,7 @@ def synth(graph: Synthetic, layout: Layout) -> None:
     from linkdist.store.synthetic import Planted, synth
 
     planted, arguments = Planted(**asdict(graph), dtype=layout.dtype), layout.arguments()
-    with Bars() as bars:
+    with layout.bars() as bars:
         synth(layout.out, planted, callback=bars, **arguments)
     info(layout.out)
 

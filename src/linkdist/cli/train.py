@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Option
 
+from linkdist._files import state_file
 from linkdist.cli.console import Bars, note, print_table
 from linkdist.cli.options import (
     Address,
@@ -19,11 +21,13 @@ from linkdist.cli.options import (
     JsonFile,
     LinkTable,
     NodeTable,
+    Quiet,
     Replicas,
     Seed,
     check_json,
     given,
     grouped,
+    same_command,
     table_arguments,
     write_json,
 )
@@ -150,6 +154,7 @@ class Output:
         ),
     ] = False
     force: Force = False
+    quiet: Quiet = False
     json_file: JsonFile = None
 
 
@@ -199,12 +204,12 @@ def _train_on_tables(
     there = {*given(nodes), *given(links), *given(output)}
     required = ("--nodes", "--edges", "--id", "--label", "--out")
     missing = [option for option in required if option not in there]
-    if missing:
+    if output.out is None or missing:
         raise OptionError(
             "train needs your own tables, with --nodes, --edges, --id, --label and --out, or "
             f"--store and --out; found no {', '.join(missing)}."
         )
-    with Bars() as bars:
+    with Bars(output.quiet, partial(_kept, output.out)) as bars:
         return trained_model.train(
             **table_arguments(nodes, links),
             **training.arguments(network),
@@ -236,13 +241,20 @@ def _train_on_store(
     options = Options.of(**{"method": METHOD, **training.arguments(network)})
     memory = None if store.memory is None else parse_memory(store.memory)
     where = (store.store, output.out, options, memory)
-    with Bars() as bars:
+    with Bars(output.quiet, partial(_kept, output.out)) as bars:
         if store.workers is None:
             return train_store(*where, resume=output.resume, force=output.force, callback=bars)
         return train_by_workers(
             *where, store.workers, address=store.address, checkpoints=store.checkpoints,
             resume=output.resume, force=output.force, callback=bars,
         )  # fmt: skip
+
+
+def _kept(out: Path) -> str:
+    """Say what an interrupted training leaves, and how to continue."""
+    if not state_file(out).exists():
+        return "Interrupted before the first checkpoint, so nothing is kept."
+    return f"The last checkpoint is kept. Continue with:\n{same_command('--resume')}"
 
 
 def parse_time(text: str) -> float:

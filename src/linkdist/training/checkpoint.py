@@ -25,7 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from linkdist._files import replace_bytes, sweep_aside, unwritable
+from linkdist._files import replace_bytes, state_file, sweep_aside, unwritable
 from linkdist.errors import OptionError
 from linkdist.progress import Progress
 from linkdist.training.history import History
@@ -155,7 +155,7 @@ def checkpoint_beside(out: Path, training: str) -> Checkpoint:
             pass
     except OSError as error:
         raise unwritable(target, error) from error
-    return Checkpoint(target.parent / f".{target.name}.training", training)
+    return Checkpoint(state_file(out), training)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ too; the largest class and CoLinkDist, the paper's method, are only that.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from scipy.sparse import csgraph
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.model import logits, message_passing
 from linkdist.nn.network import ForkedMLP
+from linkdist.progress import Progress
 from linkdist.training.link_task import Tally, coefficients, loop_on_links
 from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
 from linkdist.training.panel.likelihood import class_prior
@@ -33,6 +35,8 @@ WITH_LINKS = ("label spreading", "hop averages", "with links")
 FOLDED = 0.8
 """Effective number of nodes for each node of a fold: they share the errors of one network."""
 LARGEST = "largest class"
+TICKS = 10
+"""How often the training of a baseline reports its progress."""
 VISITS = 10
 """How often CoLinkDist visits each node: a short schedule, since it is only a baseline."""
 FEW_LABELS = 10
@@ -312,7 +316,9 @@ def largest_class(ensemble: TeacherEnsemble) -> Predictions:
     return Predictions(np.concatenate(log_p), ensemble.labels(ensemble.scored))
 
 
-def colinkdist(ensemble: TeacherEnsemble, visits: int = VISITS) -> dict[str, Predictions]:
+def colinkdist(
+    ensemble: TeacherEnsemble, progress: Progress | None = None, visits: int = VISITS
+) -> dict[str, Predictions]:
     """CoLinkDist on the views of the scored replicas, from features and with links.
 
     The result is empty if a view has no link at a labelled node: the paper's loss needs one.
@@ -329,7 +335,12 @@ def colinkdist(ensemble: TeacherEnsemble, visits: int = VISITS) -> dict[str, Pre
     loop = loop_on_links(
         network, context.inputs, views, seeds, weights, "colinkdist", epochs=epochs
     )
-    loop.run(epochs)
+    ticks = itertools.count(1)
+    loop.run(
+        epochs,
+        evaluate=lambda: progress(min(next(ticks), TICKS), TICKS) if progress else None,
+        evaluations=max(1, round(TICKS / epochs)),
+    )
     z, s = logits(network, context.inputs)
     links = context.among([replica.present for replica in replicas])
     modes = {"CoLinkDist": z, "CoLinkDist, with links": message_passing(z, s, links, weights.alpha)}

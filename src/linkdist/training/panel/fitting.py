@@ -26,6 +26,7 @@ from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import HELD_OUT, Split, View, held_out, observe
 from linkdist.errors import GraphError, OptionError
 from linkdist.nn.inputs import Inputs
+from linkdist.progress import Progress, part_of
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.link_task import loop_on_targets
 from linkdist.training.loop import Hyperparameters
@@ -52,6 +53,8 @@ MEASURED_STEPS = 5
 """Number of steps that measure the time of a visit."""
 STUDENTS = 0.6
 """The share of a time budget for the students; teachers and scores need the rest."""
+TEACHING, LEARNING = 0.12, 0.85
+"""Where progress is when the teachers and the students have learned; baselines take the rest."""
 
 
 def fit_panel(
@@ -87,12 +90,20 @@ def fit_panel(
         visit = _seconds_per_visit(graph, replicas[-1], inputs, hyper)
         replicas, cycles = within_budget(budget * STUDENTS, visit, replicas, cycles)
     scored = splits if any(len(split.validation) for split in splits) else ()
+    progress, end = run.progress, LEARNING if baselines else 1.0
+    run.progress = part_of(progress, TEACHING, end)
+    if run.done:
+        run.progress(run.done, sum(cycles))
+    else:
+        part_of(progress, 0, TEACHING)(0, 1)
     panel = train_panel(
         graph, replicas, inputs, run, cycles=cycles, teachers=teachers, splits=scored, hyper=hyper
     )
     if budget is not None and time.perf_counter() - started >= budget * 2 / 3:
         baselines = False
-    return panel, _estimates(graph, splits, panel, baselines)
+    estimates = _estimates(graph, splits, panel, baselines, part_of(progress, end, 1.0))
+    part_of(progress, end, 1.0)(1, 1)
+    return panel, estimates
 
 
 def _replicas(
@@ -116,7 +127,7 @@ def _replicas(
 
 
 def _estimates(
-    graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool
+    graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool, progress: Progress
 ) -> Estimates | None:
     ensemble = panel.ensemble
     if not ensemble.scored:
@@ -125,7 +136,7 @@ def _estimates(
     new_rows = predictions["new row" if "new row" in predictions else "validation"]
     new_rows[LARGEST] = largest_class(ensemble)
     if baselines:
-        new_rows |= colinkdist(ensemble)
+        new_rows |= colinkdist(ensemble, progress)
     replicas = [ensemble.replicas[r] for r in ensemble.scored]
     seen = np.isin(replicas[0].validation, replicas[0].view.nodes).all()
     nodes = np.unique(np.concatenate([replica.validation for replica in replicas]))
