@@ -33,7 +33,7 @@ from linkdist.artifacts.model_dir import load_model
 from linkdist.cli import main as cli
 from linkdist.kernels import numba_ops
 from linkdist.kernels._openmp import compiled
-from linkdist.progress import Callback
+from linkdist.training.checkpoint import TrainingRun
 
 import_module("torch._dynamo")  # else every child would
 LOOPS = [loop.function for loop in vars(numba_ops).values() if isinstance(loop, compiled)]
@@ -231,23 +231,18 @@ def rows(times, seed=0):
         return [kill(case, times, moments, when) for case in cases for when in (ANY, WRITING)]
 
 
-class Suicidal(Callback):
-    """Notes each epoch and ends its process at one of them."""
+def suicidal(log, epoch):
+    """Note each epoch, and end the process at one of them."""
+    real = TrainingRun.after
 
-    def __init__(self, log, epoch):
-        self.log, self.epoch, self.trains = log, epoch, False
+    def after(run, done, total, tensors):
+        real(run, done, total, tensors)
+        with log.open("a") as file:
+            file.write(f"{done}\n")
+        if done == epoch:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def stage(self, name):
-        """Training is what counts."""
-        self.trains = name == "training"
-
-    def progress(self, done, total):
-        """An epoch is done."""
-        if self.trains:
-            with self.log.open("a") as file:
-                file.write(f"{done}\n")
-            if done == self.epoch:
-                os.kill(os.getpid(), signal.SIGKILL)
+    TrainingRun.after = after
 
 
 def resumed(epochs, total):
@@ -261,7 +256,8 @@ def resumed(epochs, total):
         options = pipeline.Options(epochs=total)
 
         def train(epoch, resume):
-            pipeline.train(data, out, options, resume=resume, callback=Suicidal(log, epoch))
+            suicidal(log, epoch)
+            pipeline.train(data, out, options, resume=resume)
 
         codes = [in_child(train, epoch, i > 0)[0] for i, epoch in enumerate([*epochs, None])]
         files = [(folder / model / KEPT[0]).read_bytes() for model in ("undisturbed", "model")]
