@@ -2,33 +2,28 @@
 
 A training of digits on two cores is timed in processes of its own, in turn for each setting, first
 alone and then beside two processes that never stop computing on the same cores.
-Usage: python benchmarks/busy.py [--repeats 5] [--settings default,library,passive] [--out FILE]
+Usage: python benchmarks/busy.py [--repeats 3] [--settings library,spinning]
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
-from measure import commit, machine
+from measure import write
 
 CORES = 2
 SETTINGS = {
-    "library": {},  # what linkdist sets itself
-    "default": {"LINKDIST_SPIN": "default"},  # what OpenMP does by default
-    "passive": {"OMP_WAIT_POLICY": "passive"},
+    "library": {},  # what linkdist sets itself: they sleep
+    "spinning": {"LINKDIST_LATE": "yes"},  # PyTorch is imported first, so linkdist sets nothing
     "spin 1000": {"GOMP_SPINCOUNT": "1000"},
     "spin 10000": {"GOMP_SPINCOUNT": "10000"},
-    "spin 100000": {"GOMP_SPINCOUNT": "100000"},
 }
 TRAINING = """
 import os, sys, time
-spin = os.environ.pop("LINKDIST_SPIN", None)
-if spin:
-    import torch  # before linkdist, so that its settings come too late
+if os.environ.get("LINKDIST_LATE"):
+    import torch
 import numpy as np
 import linkdist
 from linkdist import Split, fit, load_dataset
@@ -43,7 +38,7 @@ started = time.perf_counter()
 run(int(sys.argv[2]))
 print(time.perf_counter() - started)
 """
-WORK = {"colinkdist": "40", "selflinkdist": "30"}
+WORK = {"colinkdist": "20", "selflinkdist": "30"}
 
 
 def pinned():
@@ -64,16 +59,15 @@ def seconds(setting, method):
 
 
 def main():
-    """Measure and print a table."""
+    """Measure, and write the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--settings", default=",".join(SETTINGS))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--settings", default="library,spinning")
     options = parser.parse_args()
     names = options.settings.split(",")
     times = {}
     for state in ("quiet", "busy"):
-        spinning = [
+        others = [
             subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=pinned)
             for _ in range(CORES if state == "busy" else 0)
         ]
@@ -81,18 +75,15 @@ def main():
             for name in names:
                 for method in WORK:
                     times.setdefault((method, name, state), []).append(seconds(name, method))
-        for process in spinning:
+        for process in others:
             process.kill()
     rows = []
     for method in WORK:
         for name in names:
             quiet, busy = (statistics.median(times[method, name, s]) for s in ("quiet", "busy"))
-            rows.append({"method": method, "setting": name, "quiet": round(quiet, 2),
-                         "busy": round(busy, 2), "times": round(busy / quiet, 2)})  # fmt: skip
-            print(f"| {method} | {name} | {quiet:.2f} s | {busy:.2f} s | {busy / quiet:.1f} |")
-    if options.out:
-        about = {"command": " ".join(sys.argv), "commit": commit(), "machine": machine()}
-        options.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+            row = {"method": method, "threads that wait": name, "quiet": f"{quiet:.1f} s"}
+            rows.append({**row, "busy": f"{busy:.1f} s", "slower by": f"{busy / quiet:.1f}"})
+    write("busy", " ".join(["python benchmarks/busy.py", *sys.argv[1:]]), rows)
 
 
 if __name__ == "__main__":

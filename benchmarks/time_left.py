@@ -2,19 +2,16 @@
 
 Three trainings on tables and graphs; when a tenth, a quarter and half of the time is over, the time
 left that the bar shows is compared with the time that the rest really took.
-Usage: LINKDIST_DATA=DIR python benchmarks/time_left.py [--out FILE]
+Usage: LINKDIST_DATA=DIR python benchmarks/time_left.py
 """
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 from graphs import draw, load
-from measure import commit, machine
+from measure import write
 
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.pipeline import GraphSource, Options, Tables, train
@@ -57,10 +54,7 @@ def sources():
 
 
 def main():
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    """Measure, and write the table."""
     rows = []
     for name, source in sources():
         clock = Clock()
@@ -71,12 +65,9 @@ def main():
             elapsed, left = next(
                 (e, left) for e, left in clock.seen if e >= share * total and left is not None
             )
-            times = {"seconds": total, "after": elapsed, "predicted": left, "real": total - elapsed}
-            rows.append({"training": name, **{key: round(t, 1) for key, t in times.items()}})
-            print(" | ".join(map(str, rows[-1].values())))
-    if options.out:
-        about = {"command": " ".join(sys.argv), "commit": commit(), "machine": machine()}
-        options.out.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+            times = {"takes": total, "after": elapsed, "predicted": left, "real": total - elapsed}
+            rows.append({"training": name, **{key: f"{t:.1f} s" for key, t in times.items()}})
+    write("time_left", "python benchmarks/time_left.py", rows)
 
 
 if __name__ == "__main__":
