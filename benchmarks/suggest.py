@@ -3,7 +3,8 @@
 Test nodes are drawn as in `few_labels.py` (the half of a graph for choices, or with --final the
 other half); they are in the graph without labels, and no strategy may choose them. Every strategy
 starts with the same 20 random labels and adds to them in rounds. One record is appended for each
-graph, seed, strategy and number of labels. `--report FILE...` prints the table.
+graph, seed, strategy and number of labels. `--report FILE...` prints the table, `--draw FILE SVG`
+draws the curves of two strategies.
 Usage: python benchmarks/suggest.py --out FILE [--sets ...] [--seeds 0-2] [--final]
        [--strategies random,suggest,cover,margin]
 """
@@ -70,8 +71,8 @@ def curve(graph, strategy, seed, final, device):
             labelled = np.concatenate([labelled, new])
 
 
-def report(paths):
-    """Print mean accuracy by graph, strategy and number of labels."""
+def collected(paths):
+    """Accuracies of all seeds by graph, mode, strategy and number of labels."""
     found = defaultdict(list)
     for path in paths:
         for line in Path(path).read_text().splitlines():
@@ -79,6 +80,41 @@ def report(paths):
             for mode in ("features", "links"):
                 key = (record["graph"], mode, record["strategy"], record["labels"])
                 found[key].append(record[mode])
+    return found
+
+
+def draw_curves(path, out):
+    """Draw accuracy from features by number of labels, a panel for each graph, from 50 labels."""
+    found, counts = collected([path]), COUNTS[1:]
+    colours = {"random": "#888", "suggest": "#0a7d6f"}
+    marks = ['<text x="220" y="182">accuracy in percent by number of labels</text>']
+    for place, (strategy, colour) in enumerate(colours.items()):
+        marks.append(f'<text x="{40 + 80 * place}" y="182" fill="{colour}">{strategy}</text>')
+    for panel, graph in enumerate(SETS):
+        left = 40 + 150 * panel
+        means = {
+            strategy: [statistics.fmean(found[graph, "features", strategy, n]) for n in counts]
+            for strategy in colours
+        }
+        low, high = (end(map(end, means.values())) for end in (min, max))
+        marks.append(f'<text x="{left}" y="16" font-weight="bold">{graph}</text>')
+        for y, value in ((144, low), (34, high)):
+            marks.append(f'<text x="{left - 5}" y="{y}" text-anchor="end">{value:.0f}</text>')
+        for place, count in enumerate(counts):
+            marks.append(f'<text x="{left + 50 * place}" y="160">{count}</text>')
+        for strategy, values in means.items():
+            heights = [140 - 110 * (value - low) / (high - low) for value in values]
+            points = " ".join(f"{left + 50 * i},{y:.1f}" for i, y in enumerate(heights))
+            line = f'stroke="{colours[strategy]}" stroke-width="2" fill="none"'
+            marks.append(f'<polyline points="{points}" {line}/>')
+    size = f'viewBox="0 0 {150 * len(SETS) + 10} 190" font-family="sans-serif" font-size="11"'
+    page = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', *marks, "</svg>"]
+    Path(out).write_text("\n".join(page) + "\n")
+
+
+def report(paths):
+    """Print mean accuracy by graph, strategy and number of labels."""
+    found = collected(paths)
     graphs = list(dict.fromkeys(key[0] for key in found))
     strategies = list(dict.fromkeys(key[2] for key in found))
     print(f"| graph, mode | strategy | {' | '.join(f'{count} labels' for count in COUNTS)} |")
@@ -95,6 +131,8 @@ def main():
     """Measure, or print the table."""
     if sys.argv[1:2] == ["--report"]:
         return report(sys.argv[2:])
+    if sys.argv[1:2] == ["--draw"]:
+        return draw_curves(*sys.argv[2:])
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", default=",".join(SETS))

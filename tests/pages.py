@@ -62,13 +62,9 @@ def run(step, folder, trained):
     """What a step prints; trains once for all pages what they all train."""
     if step.language == "python":
         return python(step.source)
-    program, *arguments = shlex.split(step.source)
-    if program == "head":
-        lines = int(arguments[0].removeprefix("-"))
-        return "".join((folder / arguments[1]).read_text().splitlines(keepends=True)[:lines])
-    assert program == "linkdist", step.source
-    if arguments[0] != "train" or "--store" in arguments:
-        return command(arguments)
+    arguments = shlex.split(step.source)[1:]
+    if not step.source.startswith("linkdist train ") or "--store" in arguments:
+        return shell(step.source, folder)
     model = folder / arguments[arguments.index("--out") + 1]
     kept = trained.folder / str(abs(hash(step.source)))
     if step.source not in trained.printed:
@@ -77,6 +73,16 @@ def run(step, folder, trained):
     elif not model.exists():
         shutil.copytree(kept, model)
     return trained.printed[step.source]
+
+
+def shell(source, folder):
+    """What a command line prints: one of this program, or 'head'."""
+    program, *arguments = shlex.split(source)
+    if program == "head":
+        lines = int(arguments[0].removeprefix("-"))
+        return "".join((folder / arguments[1]).read_text().splitlines(keepends=True)[:lines])
+    assert program == "linkdist", source
+    return command(arguments)
 
 
 def python(source):
