@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -152,12 +153,26 @@ class TeacherEnsemble:
         labels: IntArray = self.graph.labels[np.concatenate(nodes)]
         return labels
 
+    def calibrating(self, replicas: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which validation nodes of some replicas have a class that the replica knows.
+
+        A fold that holds out the only label of a class cannot predict it. Such a label says nothing
+        about calibration, and would make all predictions almost uniform.
+        """
+        masks = [np.array([], dtype=bool)]
+        for r in replicas:
+            view = self.replicas[r].view
+            known = np.unique(view.labels[view.train])
+            masks.append(np.isin(self.graph.labels[self.replicas[r].validation], known))
+        return np.concatenate(masks)
+
     def class_prior(self, replica: Replica) -> Array:
         """Log of the classes' shares among the labels that calibrate a replica."""
         return class_prior(self.labels(replica.calibrated_by), self.graph.C)
 
     def _weights(self, replica: Replica) -> list[TeacherWeight]:
-        labels, log_prior = self.labels(replica.calibrated_by), self.class_prior(replica)
+        used, log_prior = self.calibrating(replica.calibrated_by), self.class_prior(replica)
+        labels = self.labels(replica.calibrated_by)[used]
         if not len(labels):
             even, default = 1 / len(self.groups), np.array([*SINGLE, 0.0])
             return [TeacherWeight(len(group) // 2, default, even) for group in self.groups]
@@ -165,7 +180,7 @@ class TeacherEnsemble:
         for variants in self.log_p:
             fits = []
             for variant in variants:
-                log_p = np.concatenate([variant[r] for r in replica.calibrated_by])[None]
+                log_p = np.concatenate([variant[r] for r in replica.calibrated_by])[None, used]
                 exponents = fit_exponents(log_p, log_prior, labels, SINGLE)
                 fits.append(
                     (exponents, log_p_of_labels(calibrated(log_p, log_prior, exponents), labels))
@@ -184,11 +199,12 @@ class TeacherEnsemble:
         It is 1 minus the ratio of the mixture's cross-entropy to that of a uniform guess.
         """
         replica = self.replicas[r]
-        labels, log_prior = self.labels(replica.calibrated_by), self.class_prior(replica)
+        used, log_prior = self.calibrating(replica.calibrated_by), self.class_prior(replica)
+        labels = self.labels(replica.calibrated_by)[used]
         p = np.zeros(len(labels))
         for variants, teacher in zip(self.log_p, self.weights[r], strict=True):
             log_p = np.concatenate([variants[teacher.variant][k] for k in replica.calibrated_by])
-            log_p = calibrated(log_p[None], log_prior, teacher.exponents)
+            log_p = calibrated(log_p[None, used], log_prior, teacher.exponents)
             p += teacher.weight * np.exp(log_p_of_labels(log_p, labels))
         return float(np.clip(1 + np.log(p).mean() / np.log(self.graph.C), 0, 1))
 

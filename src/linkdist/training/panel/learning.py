@@ -344,10 +344,14 @@ class Calibration:
         rows: list[tuple[Array, Array, Array, float]] = []
         none = np.empty((0, ensemble.graph.C))
         for r, replica in enumerate(ensemble.replicas):
-            labels, estimated = ensemble.labels(replica.calibrated_by), ensemble.estimated_prior[r]
+            used, estimated = (
+                ensemble.calibrating(replica.calibrated_by),
+                ensemble.estimated_prior[r],
+            )
+            labels = ensemble.labels(replica.calibrated_by)[used]
             log_prior = ensemble.class_prior(replica) if estimated is None else estimated
             z, s = (
-                np.concatenate([none, *(log_p[k] for k in replica.calibrated_by)])
+                np.concatenate([none, *(log_p[k] for k in replica.calibrated_by)])[used]
                 for log_p in (own, neighbour)
             )
             alone = fit_exponents(z[None], log_prior, labels, SINGLE)
