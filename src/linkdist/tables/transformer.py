@@ -79,7 +79,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         batches = table.numbered_batches(encoder.names, as_text=encoder.text_columns(table.schema))
         blocks = [encoder.transform(batch, row, problems) for row, batch in batches]
         problems.check(table.name)
-        return stacked(blocks or [encoder.concatenate([], 0)])
+        none = np.empty((0, encoder.d), dtype=np.float32)
+        return stacked(blocks or [encoder.concatenate([none], 0)])
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Names of the features: the column and, if it has several, a number."""
