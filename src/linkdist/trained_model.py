@@ -9,7 +9,7 @@ model.save("papers-model")                        # linkdist.load_model("papers-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -246,6 +246,7 @@ class TrainedModel(Saved):
         links: TableLike,
         count: int = 20,
         *,
+        labels: TableLike = None,
         seed: int = 0,
         callback: Callback | None = None,
     ) -> pa.Table:
@@ -257,6 +258,8 @@ class TrainedModel(Saved):
             The tables of the training, with its labels.
         count : int
             How many rows to suggest.
+        labels : path or table, optional
+            The `labels` of the training, whose rows are not suggested again.
         seed : int
             Random seed of the choice.
         callback : Callback, optional
@@ -269,8 +272,8 @@ class TrainedModel(Saved):
             is filled in, it is the `labels` of `linkdist.train`.
         """
         column, _ = table_columns(self)
-        tables = Tables(nodes, links, column, self.about["label"])
-        tables = replace(tables, unknown=self.about.get("unknown", ()))
+        unknown = self.about.get("unknown", ())
+        tables = Tables(nodes, links, column, self.about["label"], labels=labels, unknown=unknown)
         read, graph, _ = read_graph(tables, callback or Callback(), self)
         p = self.model.predict_proba(graph.features, graph.links)
         without = graph.labels == UNKNOWN
