@@ -239,6 +239,8 @@ def test_wrong_tables_are_refused_in_words(tables, model):
     for call, message in cases:
         with pytest.raises(TableError, match=message):
             call()
+    with pytest.raises(TableError, match=r"^column 'field' contains classes .*: 'law' \(40 rows\)"):
+        model.suggest(nodes.assign(field="law"), links)
     with pytest.raises(OptionError, match="some rows must have no label; found 4 and 0 rows"):
         model.suggest(nodes.assign(field="art"), links, count=4)
     with pytest.raises(OptionError, match="count must be 1 or more"):

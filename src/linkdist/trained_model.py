@@ -32,7 +32,7 @@ from linkdist.report.evaluation import Evaluation, Evaluator
 from linkdist.report.metrics import evaluate_validation
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
-from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.labels import check_known_classes, encode_labels, without_unknown
 from linkdist.tables.source import Tables
 from linkdist.training.suggestion import suggest_nodes
 
@@ -230,12 +230,7 @@ class TrainedModel(Saved):
             for name, count in others.items():
                 new[name] = new.get(name, 0) + count
             evaluator.add(labels, part.probabilities)
-        if new:
-            names = ", ".join(f"{name!r} ({n} rows)" for name, n in list(new.items())[:5])
-            raise TableError(
-                f"column {label!r} contains classes that the model does not know: {names}. Leave "
-                "these labels empty, or train a new model."
-            )
+        check_known_classes(label, new)
         if not evaluator.rows:
             raise TableError(f"column {label!r} contains no labels, so there is nothing to score.")
         return evaluator.result()

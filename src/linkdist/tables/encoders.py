@@ -52,7 +52,7 @@ FAR = float(np.finfo(np.float32).max)
 """A number with a larger absolute value counts as infinite."""
 
 TOLERATED = 0.1
-"""If at most this share of the values of a batch cannot be parsed, they count as missing."""
+"""If at most this share of the values so far cannot be parsed, they count as missing."""
 
 PERIODS = (365.2425 * 86400.0, 7 * 86400.0, 86400.0)
 """Seconds in a year, a week and a day."""
@@ -156,8 +156,8 @@ class Encoder(ABC):
         self, rule: str, wrong: Mask, column: pa.Array, first_row: int, problems: Problems
     ) -> None:
         """Tally values that cannot be parsed or, if they are many, report a problem."""
-        count = int(wrong.sum())
-        if count > TOLERATED * (len(column) - column.null_count):
+        count, tally = int(wrong.sum()), problems.tallies[self.name]
+        if tally.unsuitable + count > TOLERATED * (tally.rows - tally.missing):
             self._reject(rule, wrong, column, first_row, problems)
         elif count:
             examples = column.take(pa.array(np.flatnonzero(wrong)[:SHOWN]))
