@@ -143,7 +143,9 @@ def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -
     unknown = state["unknown"] + state["missing"]
     counts = (state["read"], state["kept"], unknown, state["duplicates"], state["loops"])
     examples = tuple((row, _unknown_id(index, texts[row], P)) for row in lost)
-    report = LinkReport(*counts, examples)
+    names = open_table(tables.edges).schema.names
+    unused = tuple(name for name in names if name not in ends)
+    report = LinkReport(*counts, examples, unused)
     pairs = ((rows, [texts[row] for row in rows]) for rows in (again, loops))
     check_links(tables.edges, ends, report, tables.strict, *pairs)
     return report
