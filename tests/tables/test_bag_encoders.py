@@ -94,6 +94,14 @@ def test_missing_and_unseen_values_are_tallied():
     assert not problems
 
 
+def test_a_value_that_is_unseen_in_many_batches_is_shown_once():
+    problems, shelf = Problems(), Categorical("shelf").partial_fit(pa.array(["a"]))
+    for values in (["x", "y"], ["x"], ["x", "z"]):
+        shelf.transform(pa.array(values), problems=problems)
+    assert problems.tallies["shelf"].unseen == 5
+    assert problems.tallies["shelf"].examples == ["'x'", "'y'", "'z'"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
