@@ -8,9 +8,10 @@ from hypothesis import settings
 from linkdist import Graph, pipeline
 from linkdist.cli import main as cli
 
-# The same examples each time; `pytest --hypothesis-profile=search` looks for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("search", derandomize=False)
+# The same examples each time; `pytest --hypothesis-profile=search` looks for new ones. There is no
+# time limit for an example, because other processes may use the cores.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, deadline=None)
 settings.load_profile("same")
 
 

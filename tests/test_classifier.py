@@ -15,10 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from linkdist import fit, from_features, with_links
+from linkdist import fit, from_features, load_model, with_links
 from linkdist.classifier import LinkDistClassifier
 from linkdist.data.splits import Split
-from linkdist.errors import GraphError, OptionError
+from linkdist.errors import GraphError, ModelError, OptionError, TableError
+from linkdist.tables.transformer import TableEncoder
 from linkdist.training.fit import METHODS
 
 EXPECTED_FAILURES = {
@@ -270,3 +271,80 @@ def test_the_same_seed_gives_the_same_model(planted):
     np.testing.assert_array_equal(
         a.predict_proba(planted.features), b.predict_proba(planted.features)
     )
+
+
+# Tables, class weights and model directories.
+
+
+@pytest.fixture
+def frame(few):
+    """The planted graph as a table with text and missing values."""
+    graph, y = few
+    table = pd.DataFrame(graph.features[:, :2], columns=["a", "b"])
+    table["word"] = np.where(graph.labels > 0, "odd", "even")
+    table.loc[::5, "a"], table.loc[::7, "word"] = None, None
+    return table, y, graph.links
+
+
+def test_a_table_has_the_features_of_its_encoder(frame):
+    table, y, links = frame
+    model = quick(method="linkdist").fit(table, y, edges=links)
+    encoder = TableEncoder().fit(table)
+    same = quick(method="linkdist").fit(encoder.transform(table), y, edges=links)
+    x = encoder.transform(table)
+    np.testing.assert_array_equal(model.predict_proba(table), same.predict_proba(x))
+    assert model.feature_names_in_.tolist() == ["a", "b", "word"]
+    turned = table.head(3)[["word", "b", "a"]]
+    expected = model.predict_proba(table)[:3]
+    np.testing.assert_allclose(model.predict_proba(turned), expected, atol=1e-6)
+    with pytest.raises(TableError, match="unknown column 'word'"):
+        model.predict(table[["a", "b"]])
+    assert same.encoder_ is None
+
+
+@pytest.mark.parametrize("weight", [{0: 3.0, 1: 0.5}, {1: 4.0}, "balanced"])
+def test_class_weights_are_factors_of_the_probabilities(planted, weight):
+    y = np.where(np.arange(60) < 12, planted.labels, -1)
+    y[1] = y[3] = -1  # six labels of the first class, four of the second
+    w = {"balanced": np.array([10 / 12, 10 / 8])}.get(str(weight))
+    w = np.array([weight.get(0, 1.0), weight.get(1, 1.0)]) if w is None else w
+    options = {"method": "linkdist", "held_out": 0, "replicas": 1}
+    fitted = [
+        quick(**options, class_weight=one).fit(planted.features, y, edges=planted.links)
+        for one in (None, weight)
+    ]
+    plain, weighted = (one.predict_proba(planted.features) for one in fitted)
+    expected = plain * w / (plain * w).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weighted, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [{0: -1.0}, {0: np.inf}, {7: 1.0}, "equal"])
+def test_bad_class_weights_are_refused(planted, weight):
+    model = quick(method="linkdist", epochs=1, held_out=0, class_weight=weight)
+    with pytest.raises(OptionError, match="class_weight"):
+        model.fit(planted.features, planted.labels, edges=planted.links)
+
+
+def test_a_saved_classifier_predicts_the_same(frame, tmp_path):
+    table, y, links = frame
+    y = np.array(["no" if label == 0 else label and "yes" for label in y], dtype=object)
+    model = quick(method="linkdist", class_weight="balanced").fit(table, y, edges=links)
+    model.save(tmp_path / "model", id="name")
+    back = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(back.predict_proba(table), model.predict_proba(table))
+    names = [f"n{i}" for i in range(len(table))]
+    ends = {"from": [names[a] for a, _ in links], "to": [names[b] for _, b in links]}
+    found = back.predict_proba(table.assign(name=names), ends)
+    np.testing.assert_allclose(found, model.predict_proba(table, edges=links), atol=1e-6)
+    assert back.classes == tuple(model.classes_)
+
+
+def test_a_classifier_of_arrays_is_saved_for_python(few, tmp_path):
+    graph, y = few
+    model = quick(method="linkdist").fit(graph.features, y, edges=graph.links)
+    model.save(tmp_path / "model")
+    back = load_model(tmp_path / "model")
+    found = from_features(back.model, graph.features)
+    np.testing.assert_array_equal(found, model.predict_proba(graph.features))
+    with pytest.raises(ModelError, match="was not trained on a table"):
+        back.predict(pd.DataFrame(graph.features))

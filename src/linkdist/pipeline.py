@@ -33,6 +33,7 @@ from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import open_table
+from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.source import Tables as Tables
@@ -388,12 +389,7 @@ def read_graph(
         more_labels=tables.labels,
         text_encoder=tables.text_encoder,
     )
-    if nodes.unknown_labels:
-        names = ", ".join(f"{name!r} ({n} rows)" for name, n in nodes.unknown_labels.items())
-        raise TableError(
-            f"{tables.nodes}: the model does not know the classes {names}; an update cannot add "
-            "classes. Train a new model on all data, or leave these labels empty."
-        )
+    check_known_classes(tables.label, nodes.unknown_labels)
     callback.stage("reading links")
     links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
     links = with_own_loops(links, len(nodes.labels))

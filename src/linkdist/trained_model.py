@@ -9,7 +9,7 @@ model.save("papers-model")                        # linkdist.load_model("papers-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +32,7 @@ from linkdist.report.evaluation import Evaluation, Evaluator
 from linkdist.report.metrics import evaluate_validation
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
-from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.labels import check_known_classes, encode_labels, without_unknown
 from linkdist.tables.source import Tables
 from linkdist.training.suggestion import suggest_nodes
 
@@ -230,12 +230,7 @@ class TrainedModel(Saved):
             for name, count in others.items():
                 new[name] = new.get(name, 0) + count
             evaluator.add(labels, part.probabilities)
-        if new:
-            names = ", ".join(f"{name!r} ({n} rows)" for name, n in list(new.items())[:5])
-            raise TableError(
-                f"column {label!r} contains classes that the model does not know: {names}. Leave "
-                "these labels empty, or train a new model."
-            )
+        check_known_classes(label, new)
         if not evaluator.rows:
             raise TableError(f"column {label!r} contains no labels, so there is nothing to score.")
         return evaluator.result()
@@ -246,6 +241,7 @@ class TrainedModel(Saved):
         links: TableLike,
         count: int = 20,
         *,
+        labels: TableLike = None,
         seed: int = 0,
         callback: Callback | None = None,
     ) -> pa.Table:
@@ -257,6 +253,8 @@ class TrainedModel(Saved):
             The tables of the training, with its labels.
         count : int
             How many rows to suggest.
+        labels : path or table, optional
+            The `labels` of the training, whose rows are not suggested again.
         seed : int
             Random seed of the choice.
         callback : Callback, optional
@@ -269,8 +267,8 @@ class TrainedModel(Saved):
             is filled in, it is the `labels` of `linkdist.train`.
         """
         column, _ = table_columns(self)
-        tables = Tables(nodes, links, column, self.about["label"])
-        tables = replace(tables, unknown=self.about.get("unknown", ()))
+        unknown = self.about.get("unknown", ())
+        tables = Tables(nodes, links, column, self.about["label"], labels=labels, unknown=unknown)
         read, graph, _ = read_graph(tables, callback or Callback(), self)
         p = self.model.predict_proba(graph.features, graph.links)
         without = graph.labels == UNKNOWN

@@ -122,6 +122,19 @@ def test_values_that_are_not_numbers_are_reported_with_their_rows(column, messag
         assert str(caught.value) == message
 
 
+def test_a_few_other_values_are_missing_wherever_batches_end():
+    column = pa.array([*map(str, range(39)), "old"])
+    for size in (40, 39, 20, 7):  # the last batches have 40, 1, 20 and 5 rows
+        problems, encoder = Problems(), Numeric("x")
+        for start in range(0, 40, size):
+            encoder.partial_fit(column.slice(start, size), start + 1, problems)
+        problems.check()
+        assert problems.tallies["x"].unsuitable == 1
+        assert encoder.mean == 19
+    with pytest.raises(TableError, match="'x' must contain numbers; row 40 has 'old'"):
+        Numeric("x").partial_fit(column.slice(39), 40)
+
+
 def test_extreme_numbers_are_clipped():
     encoder = fitted(Numeric("x"), pa.array([0.0, 1e-30]))
     assert encoder.transform(pa.array([1e38, -1e38])).tolist() == [[1e6], [-1e6]]

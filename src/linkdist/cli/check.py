@@ -76,6 +76,10 @@ def suggest(
     out: Annotated[
         Path, Option(metavar="FILE", help="The .csv or .parquet file to write and to fill in.")
     ],
+    labels: Annotated[
+        Path | None,
+        Option(metavar="TABLE", help="The --labels of the training. They are not suggested again."),
+    ] = None,
     count: Annotated[int, Option("--count", "-n", help="Number of rows to suggest.", min=1)] = 20,
     seed: Annotated[int, Option(help="Random seed of the choice.")] = 0,
 ) -> None:
@@ -88,7 +92,9 @@ def suggest(
     from linkdist.trained_model import load_model
 
     with Bars() as bars:
-        table = load_model(model).suggest(nodes, edges, count, seed=seed, callback=bars)
+        table = load_model(model).suggest(
+            nodes, edges, count, labels=labels, seed=seed, callback=bars
+        )
     write_table(table, out)
     label = table.column_names[1]
     note(

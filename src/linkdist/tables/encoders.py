@@ -52,7 +52,7 @@ FAR = float(np.finfo(np.float32).max)
 """A number with a larger absolute value counts as infinite."""
 
 TOLERATED = 0.1
-"""If at most this share of the values of a batch cannot be parsed, they count as missing."""
+"""If at most this share of the values so far cannot be parsed, they count as missing."""
 
 PERIODS = (365.2425 * 86400.0, 7 * 86400.0, 86400.0)
 """Seconds in a year, a week and a day."""
@@ -156,8 +156,8 @@ class Encoder(ABC):
         self, rule: str, wrong: Mask, column: pa.Array, first_row: int, problems: Problems
     ) -> None:
         """Tally values that cannot be parsed or, if they are many, report a problem."""
-        count = int(wrong.sum())
-        if count > TOLERATED * (len(column) - column.null_count):
+        count, tally = int(wrong.sum()), problems.tallies[self.name]
+        if tally.unsuitable + count > TOLERATED * (tally.rows - tally.missing):
             self._reject(rule, wrong, column, first_row, problems)
         elif count:
             examples = column.take(pa.array(np.flatnonzero(wrong)[:SHOWN]))
@@ -288,7 +288,7 @@ class Standardised(Encoder):
 
     def transform_parsed(self, values: Doubles) -> FloatArray:
         """Standardise the features, (n, width)."""
-        if not values.shape[1]:  # parsed before the first list, so all are missing
+        if values.shape[1] != self.width:  # parsed before the first value, so all are missing
             values = np.full((len(values), self.width), np.nan)
         return standardise(values, self.mean, self.deviation)
 
@@ -348,7 +348,8 @@ class Date(Standardised):
         self._count(int((np.isnan(seconds) & ~wrong).sum()), len(seconds), problems)
         rule = f"dates such as {'2004-05-31' if self.format == 'ISO' else self.format}"
         self._drop_or_reject(rule, wrong, column, first_row, problems)
-        angles = [2 * np.pi * seconds / period for period in PERIODS]
+        # The remainder is exact, so dates without a time of day have the same points, not rounding.
+        angles = [2 * np.pi * (seconds % period) / period for period in PERIODS]
         circles = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
         return np.stack([seconds, *circles], axis=1)
 

@@ -58,6 +58,15 @@ class FeatureEncoder:
         """Whether the features are a CSR matrix."""
         return any(column.is_sparse for column in self.columns)
 
+    def text_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns that are read as text from CSV: all but times that are used as numbers."""
+        return [
+            one.name
+            for one in self.columns
+            if one.name in schema.names
+            and not (one.kind == "numeric" and pa.types.is_temporal(schema.field(one.name).type))
+        ]
+
     def with_text_encoder(self, text_encoder: TextEncoder | None) -> Self:
         """Set the model that computes the features of text columns, which no state contains."""
         for column in self.columns:

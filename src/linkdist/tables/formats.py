@@ -187,6 +187,9 @@ class Frame(Table):
     ) -> Iterator[pa.RecordBatch]:
         yield from self._table.select(columns).to_batches(max_chunksize=size)
 
+    def _explain(self, text: str) -> str:
+        return f"cannot be read: {text.rstrip('.')}."
+
 
 class Csv(Table):
     """A CSV file whose values are separated by commas, semicolons or tabs."""
@@ -308,26 +311,33 @@ def _as_arrow(source: Any, name: str) -> pa.Table:  # noqa: ANN401
 
 
 def _from_pandas(frame: Any, name: str) -> pa.Table:  # noqa: ANN401
-    """Columns of a pandas frame; a named index is a column, too."""
-    if any(level is not None for level in frame.index.names):
-        frame = frame.reset_index()
+    """Columns of a pandas frame; a named index is a column, too, unless there is one already."""
+    levels = [one for one in frame.index.names if one is not None and one not in frame.columns]
+    frame = frame.reset_index(level=levels) if levels else frame
     wrong = [column for column in frame.columns if not isinstance(column, str)]
     if wrong:
         raise TableError(
             f"{name} must have names as columns; found {wrong[0]!r}. "
             "Rename them, for example by frame.columns = frame.columns.astype(str)."
         )
-    return pa.table({column: _column(frame[column]) for column in frame.columns})
+    return pa.table([_column(values) for _, values in frame.items()], list(frame.columns))
 
 
 def _column(values: Any) -> pa.Array:  # noqa: ANN401
     """An Arrow array; values of several types become text, as they would be in CSV."""
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        missing = [value is None or value != value for value in values]
-        text = [None if gone else str(value) for value, gone in zip(values, missing, strict=True)]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        text = [None if _is_missing(value) else str(value) for value in values]
         return pa.array(text, pa.large_string())
+
+
+def _is_missing(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is None, NaN, NaT or pandas.NA."""
+    try:
+        return bool(value is None or value != value)
+    except (TypeError, ValueError):  # pandas.NA and arrays have no truth value
+        return not hasattr(value, "__len__")
 
 
 def unreadable(error: OSError) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from linkdist.tables.io import TableLike, open_table
-from linkdist.tables.labels import without_unknown
+from linkdist.tables.labels import sorted_classes, without_unknown
 from linkdist.tables.parsing import as_mask, places_among, single_values, text_of
 from linkdist.tables.validation import SHOWN, Problems
 
@@ -65,10 +65,13 @@ def add_labels(
     rule = f"column {columns[0]!r} must contain ids of the node table"
     problems.rows(rule, rows[lost] + 1, given.take(pa.array(lost[:SHOWN])))
     found = text.to_pylist()
+    classes = {*sorted_classes(pa.concat_arrays([text, new]))}  # among integers, without -1
     for i, label in zip(place.tolist(), new.to_pylist(), strict=True):
-        if i >= 0 and found[i] not in (None, label):
+        if i < 0 or label not in classes:
+            continue
+        if found[i] in classes - {label}:
             problems.add(f"node {ids[i].as_py()!r} has the labels {found[i]!r} and {label!r}")
-        elif i >= 0:
+        else:
             found[i] = label
     problems.check(table.name)
     return pa.array(found, pa.large_string())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.errors import TableError
 from linkdist.tables.parsing import places_among
+from linkdist.tables.validation import SHOWN
 
 INTEGER = re.compile(r"-?[0-9]{1,18}")
 
@@ -68,6 +70,25 @@ def without_unknown(text: pa.Array, unknown: Collection[str]) -> pa.Array:
     given = pc.is_in(text, value_set=pa.array(list(unknown), text.type))
     blank = pc.equal(pc.utf8_trim_whitespace(text), "")
     return pc.if_else(pc.or_(given, blank), None, text)
+
+
+def check_known_classes(column: str, new: Mapping[str, int]) -> None:
+    """Raise a `TableError` if labels are classes that a model does not know, given with counts.
+
+    Examples
+    --------
+    >>> check_known_classes("field", {"law": 3})
+    Traceback (most recent call last):
+    linkdist.errors.TableError: column 'field' contains classes that the model does not know: \
+'law' (3 rows). Leave these labels empty, or train a new model on all data.
+    """
+    if new:
+        names = ", ".join(f"{name!r} ({rows} rows)" for name, rows in list(new.items())[:SHOWN])
+        more = f" and {len(new) - SHOWN} more" * (len(new) > SHOWN)
+        raise TableError(
+            f"column {column!r} contains classes that the model does not know: {names}{more}. "
+            "Leave these labels empty, or train a new model on all data."
+        )
 
 
 def class_counts(text: pa.Array) -> dict[str, int]:

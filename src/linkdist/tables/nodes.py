@@ -398,12 +398,8 @@ class _NodeTable:
         self, size: int = BATCH, progress: Progress | None = None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Read batches with the row numbers of their first rows."""
-        typed = {
-            one.name
-            for one in self.present.columns
-            if one.kind == "numeric" and _is_typed(self._table.schema.field(one.name).type)
-        }
-        as_text = [name for name in self.columns if name not in typed]
+        keys = set(self.columns) - set(self.present.names)
+        as_text = [*keys, *self.present.text_columns(self._table.schema)]
         for first_row, batch in self._table.numbered_batches(self.columns, size, as_text):
             yield first_row, batch
             if progress is not None:
@@ -433,11 +429,6 @@ class _NodeTable:
         if not self.present.d and len(self.present.columns) == len(self.encoder.columns):
             self.problems.add("there is no feature column; name some columns and their kinds")
         self.problems.check(self._table.name)
-
-
-def _is_typed(kind: pa.DataType) -> bool:
-    """Whether Arrow must parse the numbers of a CSV column: dates and times."""
-    return bool(pa.types.is_temporal(kind))
 
 
 def _guess_kinds(

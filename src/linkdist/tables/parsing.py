@@ -25,8 +25,11 @@ SECONDS = {"day": 86400.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 CURRENCY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|INR|CNY)"
 
-MONEY = re.compile(rf"([-+]?)\s*{CURRENCY}?\s*([-+]?)(\d[\d.,'\s]*?)\s*(?:%|{CURRENCY})?")
+MONEY = re.compile(rf"([-+]?)\s*{CURRENCY}?\s*([-+]?)(\d[\d.,'’\s]*?)\s*(?:%|{CURRENCY})?")
 """An amount of money or a percentage: sign, sign after the currency, digits with separators."""
+
+GROUPS = {".", ",", "'", "\u2019", " ", "\u00a0", "\u202f"}
+"""What may separate groups of three digits: also the blanks and the apostrophe of typesetting."""
 
 DATE_FORMATS = (
     "ISO",
@@ -218,7 +221,7 @@ def _number(text: str | None, decimal: str) -> float | None:
     amount = MONEY.fullmatch(text)
     if amount is None or (amount[1] and amount[2]):
         return None
-    for group in {".", ",", "'", " ", "\u00a0"} - {decimal}:
+    for group in GROUPS - {decimal}:
         point, comma = re.escape(decimal), re.escape(group)
         if re.fullmatch(rf"(?:\d+|\d{{1,3}}(?:{comma}\d{{3}})+)(?:{point}\d*)?", amount[3]):
             digits = amount[3].replace(group, "").replace(decimal, ".")
@@ -253,11 +256,22 @@ def as_seconds(column: pa.Array, format: str = "ISO") -> tuple[Doubles, Mask]:
     text = _without_missing(column)
     if format != "ISO":
         stamps = pc.strptime(text, format=format, unit="s", error_is_null=True)
-        seconds = stamps.cast(pa.int64()).cast(pa.float64())
+        valid = pc.equal(_days(text, format), pc.day(stamps))
+        seconds = pc.if_else(valid, stamps, None).cast(pa.int64()).cast(pa.float64())
     else:
         seconds = pa.array([_iso_seconds(value) for value in text.to_pylist()], pa.float64())
     wrong = as_mask(pc.and_(seconds.is_null(), text.is_valid()))
     return seconds.to_numpy(zero_copy_only=False), wrong
+
+
+def _days(text: pa.Array, format: str) -> pa.Array:
+    """The days of dates as they are written, null where the year does not have four digits.
+
+    Arrow reads 30 February as 1 March, and 5/31/04 as a date of the year 4.
+    """
+    parts = {"%d": r"(?P<day>\d{1,2})", "%Y": r"\d{4}", "%b": r"\w+", "%B": r"\w+", ".": r"\."}
+    pattern = re.sub(r"%\w|\.", lambda code: parts.get(code[0], r"\d+"), format)
+    return pc.struct_field(pc.extract_regex(text, f"^{pattern}$"), "day").cast(pa.int64())
 
 
 def suitable_formats(text: pa.Array, share: float) -> list[str]:

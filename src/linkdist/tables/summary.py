@@ -83,9 +83,10 @@ class Summary:
         table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         counts = [f"{name} {count}" for name, count in list(self.classes.items())[:20]]
         counts += [f"{len(self.classes) - 20} more classes"] * (len(self.classes) > 20)
+        used = sum(column.kind is not None for column in self.columns)
         lines = [
-            f"{self.rows} rows, {sum(column.kind is not None for column in self.columns)} feature "
-            f"columns, {len(self.classes)} classes",
+            f"{self.rows} rows, {used} feature column{'s' * (used != 1)}, "
+            f"{len(self.classes)} classes",
             *table,
             f"labels ({self.label}): {', '.join(counts)}; unknown in {self.unknown} rows",
             f"links: {self.links}",

@@ -76,10 +76,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder: FeatureEncoder = self.encoder_
         problems.names("column", encoder.names, table.schema.names)
         problems.check(table.name)
-        batches = table.numbered_batches(encoder.names, as_text=encoder.names)
+        batches = table.numbered_batches(encoder.names, as_text=encoder.text_columns(table.schema))
         blocks = [encoder.transform(batch, row, problems) for row, batch in batches]
         problems.check(table.name)
-        return stacked(blocks or [encoder.concatenate([], 0)])
+        none = np.empty((0, encoder.d), dtype=np.float32)
+        return stacked(blocks or [encoder.concatenate([none], 0)])
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Names of the features: the column and, if it has several, a number."""
@@ -100,7 +101,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = {name: one.kind for name, one in guess(table.schema, sample, ()).items()}
         kinds = {**{name: kind for name, kind in found.items() if kind}, **given}
         encoder = make_feature_encoder(kinds, sample, self.text_encoder)
-        batches = table.numbered_batches(encoder.names, as_text=encoder.names)
+        batches = table.numbered_batches(encoder.names, as_text=encoder.text_columns(table.schema))
         features = encoder.fit_transform(batches, problems)
         problems.check(table.name)
         self.encoder_, self.kinds_ = encoder, kinds

@@ -35,7 +35,7 @@ class Tally:
         Number of missing values, of values that training did not see, and of values that do not
         suit the kind of the column and count as missing.
     examples : list of str
-        Examples of unseen and unsuitable values.
+        Examples of unseen and unsuitable values, each once.
     """
 
     rows: int = 0
@@ -57,7 +57,9 @@ class Tally:
         self.missing += missing
         self.unseen += unseen
         self.unsuitable += unsuitable
-        self.examples += [show_value(value) for value in examples[: SHOWN - len(self.examples)]]
+        if len(self.examples) < SHOWN:
+            shown = dict.fromkeys([*self.examples, *map(show_value, examples[:SHOWN])])
+            self.examples = list(shown)[:SHOWN]
 
 
 class Problems:
