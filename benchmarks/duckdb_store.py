@@ -39,7 +39,7 @@ from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
 from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches, link_ends
-from linkdist.tables.nodes import add_duplicates
+from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import SHOWN, Problems
 

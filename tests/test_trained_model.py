@@ -255,3 +255,13 @@ def test_only_the_same_training_replaces_a_model(tables, tmp_path):
         train(*tables, out=out, seed=1, **kept)
     found = train(*tables, out=out, seed=1, force=True, **kept)
     assert weights(linkdist.load_model(out)) == weights(found)
+
+
+def test_the_link_columns_of_the_training_are_used_again():
+    """Compared with: the same links under the first two columns."""
+    nodes = {"id": list(range(6)), "x": [0.0, 0.1, 0.2, 1.0, 1.1, 1.2], "y": list("aaabbb")}
+    links = {"year": [1, 2, 3, 4], "from": [0, 1, 3, 4], "to": [1, 2, 4, 5]}
+    options = {"method": "linkdist", "epochs": 1, "held_out": 0, "device": "cpu"}
+    model = linkdist.train(nodes, links, id="id", label="y", source="from", target="to", **options)
+    plain = {key: links[key] for key in ("from", "to")}
+    assert (model.predict_proba(nodes, links) == model.predict_proba(nodes, plain)).all()

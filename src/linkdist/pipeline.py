@@ -343,8 +343,9 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
     """Read the tables, and report what was understood of them."""
     nodes, graph, report = read_graph(tables, callback)
     callback.summary(summarise(tables, nodes, report))
-    columns = {"id": tables.id, "label": tables.label, "unknown": list(tables.unknown)}
-    about = {**columns, "data": describe_data(graph, str(report))}
+    roles = ("id", "label", "unknown", "source", "target")
+    about = {role: getattr(tables, role) for role in roles}
+    about["data"] = describe_data(graph, str(report))
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 

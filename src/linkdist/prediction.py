@@ -20,9 +20,10 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.io import Table, TableLike, open_table
 from linkdist.tables.links import read_links
-from linkdist.tables.nodes import check_ids, labelled_batches
+from linkdist.tables.node_table import check_ids
+from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.predictions import PredictionWriter
 from linkdist.tables.validation import Problems
 from linkdist.training.loop import find_device
@@ -153,7 +154,8 @@ def predictions(
     if edges is not None:
         ids = pa.concat_arrays([part.ids for part in seen])
         z, s = torch.cat(logits_of_batches, dim=2)
-        p = _with_links(model, z, s, ids, id or "", edges, callback)
+        links = link_table(saved, edges)
+        p = _with_links(model, z, s, ids, id or "", links, callback)
         yield Predicted(ids, pa.concat_arrays([part.labels for part in seen]), p)
 
 
@@ -164,13 +166,21 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     return saved.about["id"], saved.encoders
 
 
+def link_table(saved: Saved, edges: TableLike) -> tuple[Table, str | None, str | None]:
+    """Open a link table; the ends of its links are the columns of the training, if it has them."""
+    table = open_table(edges, "the link table")
+    names = [saved.about.get(end) for end in ("source", "target")]
+    source, target = (name if name in table.schema.names else None for name in names)
+    return table, source, target
+
+
 def _with_links(
     model: Model,
     z: torch.Tensor,
     s: torch.Tensor,
     ids: pa.Array,
     column: str,
-    edges: TableLike,
+    link_table: tuple[Table, str | None, str | None],
     callback: Callback,
 ) -> npt.NDArray[np.float32]:
     """Predict all nodes at once: the neighbours of a node may be anywhere in the table."""
@@ -178,7 +188,7 @@ def _with_links(
     check_ids(ids, column, problems)
     problems.check()
     callback.stage("reading links")
-    links, report = read_links(edges, ids)
+    links, report = read_links(link_table[0], ids, *link_table[1:])
     callback.links(report)
     neighbours = Neighbours([both_directions(links)], len(ids), model.alpha.device)
     p: npt.NDArray[np.float32] = (

@@ -25,7 +25,7 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import predictions, table_columns
+from linkdist.prediction import link_table, predictions, table_columns
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import Evaluation, Evaluator
@@ -268,7 +268,11 @@ class TrainedModel(Saved):
         """
         column, _ = table_columns(self)
         unknown = self.about.get("unknown", ())
-        tables = Tables(nodes, links, column, self.about["label"], labels=labels, unknown=unknown)
+        edges, source, target = link_table(self, links)
+        tables = Tables(
+            nodes, edges, column, self.about["label"], source=source, target=target,
+            labels=labels, unknown=unknown,
+        )  # fmt: skip
         read, graph, _ = read_graph(tables, callback or Callback(), self)
         p = self.model.predict_proba(graph.features, graph.links)
         without = graph.labels == UNKNOWN

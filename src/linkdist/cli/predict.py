@@ -127,7 +127,8 @@ def update(
     assert links.edges is not None
     tables = Tables(
         nodes, links.edges, about["id"], about["label"],
-        source=links.source, target=links.target, strict=links.strict,
+        source=links.source or about.get("source"), target=links.target or about.get("target"),
+        strict=links.strict,
         unknown=about.get("unknown", ()),
     )  # fmt: skip
     with Bars(quiet, lambda: f"{model} was not changed; nothing else is kept.") as bars:

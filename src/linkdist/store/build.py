@@ -34,7 +34,8 @@ from linkdist.tables.bag_encoders import Text
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
-from linkdist.tables.nodes import Survey, add_duplicates, encoded_nodes, survey_nodes
+from linkdist.tables.node_table import add_duplicates
+from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import Problems

@@ -10,23 +10,23 @@ only times, and dates that are used as numbers, are parsed by Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from linkdist.data.graph import FeatureMatrix, IntArray, stacked
 from linkdist.progress import Progress
 from linkdist.tables.embedding import TextEncoder
-from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
+from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, Table, TableLike, open_table
 from linkdist.tables.label_table import add_labels
-from linkdist.tables.labels import encode_labels, sorted_classes, without_unknown
+from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.node_table import NodeTable, check_ids, check_missing
 from linkdist.tables.parsing import single_values, text_of
-from linkdist.tables.schema import Guess, guess
-from linkdist.tables.validation import SHOWN, Problems, Tally, show_value
+from linkdist.tables.schema import Guess
+from linkdist.tables.validation import Problems, Tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def read_nodes(
     (('art', 'math'), [1, 0, -1], [[-1.2247449159622192], [1.2247449159622192]])
     """
     opened = open_table(path, "the node table")
-    table = _NodeTable(opened, id, label, encoders, kinds, features, text_encoder)
+    table = NodeTable(opened, id, label, encoders, kinds, features, text_encoder)
     problems, present = table.problems, table.present
     ids, labels = list[pa.Array](), list[pa.Array]()
 
@@ -202,12 +202,12 @@ def survey_nodes(
     >>> survey.rows, survey.classes, survey.encoders.d
     (3, ('art', 'math'), 1)
     """
-    table = _NodeTable(open_table(path), id, label, None, kinds, features)
+    table = NodeTable(open_table(path), id, label, None, kinds, features)
     rows, labels = 0, pa.array([], pa.large_string())
     for first_row, batch in table.batches(progress=progress):
         if id in table.columns:
             ids = text_of(single_values(batch, id, table.problems))
-            _check_missing(ids, id, table.problems, first_row)
+            check_missing(ids, id, table.problems, first_row)
         text = without_unknown(text_of(single_values(batch, label, table.problems)), unknown)
         labels = pa.concat_arrays([labels, text.drop_null().unique()]).unique()
         table.present.partial_fit(batch, first_row, table.problems)
@@ -261,7 +261,7 @@ def encoded_nodes(
     >>> ids.to_pylist(), labels.tolist(), x.shape
     (['7', '8', '9'], [1, 0, -1], (3, 1))
     """
-    table = _NodeTable(open_table(path), id, label, survey.encoders)
+    table = NodeTable(open_table(path), id, label, survey.encoders)
     for first_row, batch in table.batches(size):
         if first_row > skip:
             ids = text_of(single_values(batch, id, table.problems))
@@ -294,6 +294,7 @@ def node_batches(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.tables.feature_encoder import make_feature_encoder
     >>> encoder = make_feature_encoder({"age": "numeric"})
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "nodes.csv")
@@ -336,12 +337,13 @@ def labelled_batches(
 
     Examples
     --------
+    >>> from linkdist.tables.feature_encoder import make_feature_encoder
     >>> encoder = make_feature_encoder({"age": "numeric"})
     >>> table = open_table({"age": [1, 3], "field": ["art", None]})
     >>> [labels.to_pylist() for _, labels, _ in labelled_batches(table, None, "field", encoder)]
     [['art', None]]
     """
-    nodes = _NodeTable(table, id, label, encoders, problems=problems)
+    nodes = NodeTable(table, id, label, encoders, problems=problems)
     for first_row, batch in nodes.batches(size):
         ids = single_values(batch, id, nodes.problems)
         labels = text_of(single_values(batch, label, nodes.problems))
@@ -349,155 +351,3 @@ def labelled_batches(
         if not nodes.problems:
             yield ids, labels, x
     nodes.problems.check(table.name)
-
-
-class _NodeTable:
-    """An open node table, its encoder, and its problems.
-
-    Attributes
-    ----------
-    columns : list of str
-        The columns to read, without those that the table does not have.
-    encoder, present : FeatureEncoder
-        The encoder of all feature columns, and of those that the table has.
-    guesses : dict of str to Guess
-        The inferred kinds of columns; empty if an encoder was passed.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        id: str | None,
-        label: str | None,
-        encoder: FeatureEncoder | None = None,
-        kinds: Mapping[str, str] | None = None,
-        features: Sequence[str] | None = None,
-        text_encoder: TextEncoder | None = None,
-        problems: Problems | None = None,
-    ) -> None:
-        self.problems = Problems() if problems is None else problems
-        self._table, self._label = table, label
-        self.guesses = {}
-        keys = [name for name in (id, label) if name is not None]
-        if encoder is None:
-            if id == label:
-                self.problems.add(f"ids and labels must be two columns; both are {id!r}")
-            sample = table.sample()
-            self.guesses = _guess_kinds(table, sample, keys, kinds or {}, features, self.problems)
-            used = {name: found.kind for name, found in self.guesses.items() if found.kind}
-            encoder = make_feature_encoder(used, sample, text_encoder)
-        wanted = dict.fromkeys([*keys, *encoder.names])
-        self.problems.names("column", wanted, table.schema.names)
-        self.columns = [name for name in wanted if name in table.schema.names]
-        if not self.columns:
-            self.problems.check(table.name)
-        self.encoder = encoder
-        self.present = FeatureEncoder([one for one in encoder.columns if one.name in self.columns])
-
-    def batches(
-        self, size: int = BATCH, progress: Progress | None = None
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Read batches with the row numbers of their first rows."""
-        keys = set(self.columns) - set(self.present.names)
-        as_text = [*keys, *self.present.text_columns(self._table.schema)]
-        for first_row, batch in self._table.numbered_batches(self.columns, size, as_text):
-            yield first_row, batch
-            if progress is not None:
-                progress(first_row - 1 + batch.num_rows, self._table.rows or 0)
-
-    def check_rows(self, rows: int) -> None:
-        """Raise an error if there are no rows."""
-        if not rows:
-            self.problems.add("the table has no rows")
-            self.problems.check(self._table.name)
-
-    def find_classes(self, text: pa.Array) -> tuple[str, ...]:
-        """The classes among the labels."""
-        if self._label not in self.columns:
-            return ()
-        classes = sorted_classes(text)
-        if not classes:
-            self.problems.add(f"column {self._label!r} contains no labels; training needs some")
-        elif len(classes) == 1:
-            rule = f"column {self._label!r} must contain labels of two classes or more"
-            self.problems.add(f"{rule}; all are {classes[0]!r}")
-        return classes
-
-    def check(self) -> None:
-        """Raise an error with all problems, if there are any."""
-        # A missing feature column is a problem already.
-        if not self.present.d and len(self.present.columns) == len(self.encoder.columns):
-            self.problems.add("there is no feature column; name some columns and their kinds")
-        self.problems.check(self._table.name)
-
-
-def _guess_kinds(
-    table: Table,
-    sample: pa.Table,
-    keys: Sequence[str],
-    kinds: Mapping[str, str],
-    features: Sequence[str] | None,
-    problems: Problems,
-) -> dict[str, Guess]:
-    """Infer the kind of each column; `features` and `kinds` take precedence."""
-    named = list(dict.fromkeys([*(features or ()), *kinds]))
-    problems.names("column", named, table.schema.names)
-    for name in named:
-        if name in keys:
-            problems.add(f"column {name!r} contains ids or labels and cannot be a feature")
-    guesses = guess(table.schema, sample, keys)
-    for name in kinds:
-        if name in guesses:
-            guesses[name] = replace(guesses[name], kind=kinds[name], why="as requested", warning="")
-    if features is None:
-        return guesses
-    guesses = {name: guesses[name] for name in named if name in guesses}
-    for name, found in guesses.items():
-        if found.kind is None:
-            problems.add(f"column {name!r} cannot be a feature: it {found.why}")
-    return guesses
-
-
-def check_ids(ids: pa.Array, name: str, problems: Problems) -> None:
-    """Add missing and duplicate ids to the problems.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> check_ids(pa.array([7, 8, 7]), "paper", problems)
-    >>> problems.check()
-    Traceback (most recent call last):
-    linkdist.errors.TableError: column 'paper' contains duplicate ids: '7' in rows 1 and 3.
-    """
-    text = text_of(ids)
-    _check_missing(text, name, problems)
-    rows = np.flatnonzero(text.is_valid())
-    codes = text.drop_null().dictionary_encode().indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    same = codes[order][1:] == codes[order][:-1]
-    pairs = np.stack([rows[order[1:][same]], rows[order[:-1][same]]], axis=1)  # later, earlier
-    first = pairs[np.argsort(pairs[:, 0])[:SHOWN]]
-    shown = [(later + 1, text[later], earlier + 1) for later, earlier in first.tolist()]
-    add_duplicates(problems, name, shown, len(pairs))
-
-
-def add_duplicates(
-    problems: Problems, name: str, first: Iterable[tuple[int, object, int]], total: int
-) -> None:
-    """Add duplicate ids to the problems, given as row, id and earlier row.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> add_duplicates(problems, "paper", [], 0)
-    >>> bool(problems)
-    False
-    """
-    examples = [f"{show_value(id)} in rows {earlier} and {later}" for later, id, earlier in first]
-    problems.examples(f"column {name!r} contains duplicate ids:", examples, total)
-
-
-def _check_missing(ids: pa.Array, name: str, problems: Problems, first_row: int = 1) -> None:
-    missing = np.flatnonzero(ids.is_null())
-    rule = f"column {name!r} must contain an id in each row"
-    problems.rows(rule, missing + first_row, [None] * len(missing))
