@@ -11,6 +11,7 @@ import csv
 import json
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from zlib import crc32
 
@@ -20,14 +21,38 @@ import onnxruntime
 MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
 
 
-def number(text):
-    return np.nan if text.strip().lower() in MISSING else float(text)
+PERIODS = 86400 * np.array([365.2425, 7, 1])  # seconds in a year, a week and a day
+
+
+def number(text, decimal="."):
+    if text.strip().lower() in MISSING:
+        return np.nan
+    return float(text if decimal == "." else text.replace(".", "").replace(decimal, "."))
+
+
+def standardise(x, column):
+    mean, deviation = np.array(column["mean"]), np.array(column["deviation"])
+    z = np.where(deviation > 0, x - mean, 0) / np.where(deviation > 0, deviation, 1)
+    return np.clip(np.nan_to_num(z), -1e6, 1e6)
 
 
 def numeric(texts, column):
-    z = np.array([[number(text)] for text in texts]) - column["mean"]
-    z = z / column["deviation"] if column["deviation"] > 0 else 0 * z
-    return np.clip(np.nan_to_num(z), -1e6, 1e6)
+    return standardise([[number(text, column.get("decimal", "."))] for text in texts], column)
+
+
+def seconds(text, form):
+    if text.strip().lower() in MISSING:
+        return np.nan
+    read = datetime.fromisoformat if form == "ISO" else lambda value: datetime.strptime(value, form)
+    moment = read(text.strip())
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def date(texts, column):
+    age = np.array([[seconds(text, column["format"])] for text in texts])
+    angles = 2 * np.pi * age / PERIODS
+    circles = np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(len(age), -1)
+    return standardise(np.hstack([age, circles]), column)
 
 
 def categorical(texts, column):
@@ -39,12 +64,28 @@ def text(texts, column):
     for row, words in zip(counts, texts, strict=True):
         for word in re.findall(r"\w+", words.lower()):
             row[crc32(word.encode()) % len(row)] += 1
-    weights = counts * (np.log((1 + column["rows"]) / (1 + np.array(column["frequencies"]))) + 1)
+    return tf_idf(counts, column["rows"], column["frequencies"])
+
+
+def tf_idf(counts, rows, frequencies):
+    weights = counts * (np.log((1 + rows) / (1 + np.array(frequencies))) + 1)
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     return weights / np.where(length > 0, length, 1)
 
 
-ENCODERS = {"numeric": numeric, "categorical": categorical, "text": text}
+def binary_tags(texts, column):
+    parts = [text.split(column["separator"]) for text in texts]
+    tags = [{part.strip(" []'\"\n") for part in row} for row in parts]
+    return np.array([[known in row for known in column["frequencies"]] for row in tags], float)
+
+
+def tags(texts, column):
+    counts = list(column["frequencies"].values())
+    return tf_idf(binary_tags(texts, column), column["rows"], counts)
+
+
+ENCODERS = {"numeric": numeric, "date": date, "categorical": categorical, "text": text}
+ENCODERS |= {"tags": tags, "tags:binary": binary_tags}
 
 
 def features(nodes, path):

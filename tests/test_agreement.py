@@ -1,39 +1,53 @@
-"""Four ways to the same probabilities: Python, the command, the directory, ONNX Runtime.
+"""Five ways to the same probabilities: Python, the command, the directory, HTTP, ONNX Runtime.
 
 Oracle: each other. The rows are those that go wrong in deployments: values that are missing,
-categories that training never saw, text that is empty, numbers far from all others.
+categories and tags that training never saw, text that is empty, numbers far from all others.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from datetime import date, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import linkdist
 from linkdist import LinkDistClassifier, from_features, pipeline, prediction, with_links
 from linkdist.artifacts.model_dir import load_model
 from linkdist.pipeline import Options, Tables
-from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.nodes import read_nodes
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
+testclient = pytest.importorskip("starlette.testclient")
 
 TRAINED, ROWS, WIDTH = 400, 10_000, 6
 WORDS = ["graph", "link", "node", "class", "label", "feature", "head", "mean", "sum", "loss"]
 RAW = {"age": "numeric", "since": "numeric", "place": "vector"}
-KINDS = {**RAW, "town": "categorical", "note": "text"}
+KINDS = {
+    **RAW,
+    "since": "date",
+    "born": "date",
+    "town": "categorical",
+    "note": "text",
+    "genre": "tags",
+    "words": "tags",
+    "codes": "tags:binary",
+}
 
 agree = np.testing.assert_allclose
 WITHIN = {"rtol": 0, "atol": 1e-4}
 
 
 def table(n, seed, towns, far=0.0):
-    """Nodes of three classes, a tenth of whose values are missing and a few far away."""
+    """Nodes of three classes, a tenth of whose values are missing and a few far away.
+
+    Towns are also tags, so that some tags are new, too.
+    """
     random = np.random.default_rng(seed)
     y = random.integers(0, 3, n)
 
@@ -44,6 +58,9 @@ def table(n, seed, towns, far=0.0):
     age[random.random(n) < far] = 1e30
     place = (random.normal(size=(n, WIDTH)) + y[:, None]).astype(np.float32)
     notes = [" ".join(random.choice(WORDS[3 * c : 3 * c + 4], c * 2)) for c in y]  # '' of class 0
+    days = (3650 * y + random.integers(0, 3000, n)).tolist()
+    born = [f"{date(1950, 3, 1) + timedelta(days=d):%d.%m.%Y}" for d in days]
+    words = [[WORDS[c], *random.choice(WORDS, c).tolist(), *random.choice(towns, 1)] for c in y]
     columns = {
         "id": pa.array(random.permutation(n)),
         "age": pa.array(some(age.tolist()), pa.float64()),
@@ -51,6 +68,10 @@ def table(n, seed, towns, far=0.0):
         "place": pa.array(some(list(place)), pa.list_(pa.float32())),
         "town": some(random.choice(towns, n).tolist()),
         "note": some(notes),
+        "born": some(born),
+        "genre": some(["|".join(row) for row in words]),
+        "words": pa.array(some(words), pa.list_(pa.string())),
+        "codes": pa.array(some([[c, *range(c)] for c in y.tolist()]), pa.list_(pa.int64())),
         "class": some([f"c{c}" for c in y]),
     }
     return pa.table(columns)
@@ -80,7 +101,7 @@ def new(folder):
 def trained(folder, columns):
     """A model of some columns, and its directory."""
     nodes, links = folder / "old.parquet", folder / "old_links.parquet"
-    tables, out = Tables(nodes, links, "id", "class", list(columns)), folder / "-".join(columns)
+    tables, out = Tables(nodes, links, "id", "class", [], columns), folder / "-".join(columns)
     saved = pipeline.train(tables, out, Options("colinkdist", epochs=3, replicas=2, device="cpu"))
     assert {column.name: column.kind for column in saved.encoders.columns} == columns
     return saved, out
@@ -93,6 +114,35 @@ def by_command(model, folder):
     program = [sys.executable, "-c", "from linkdist.cli.main import main; main()"]
     subprocess.run([*program, *map(str, args)], check=True, capture_output=True, timeout=120)
     return predicted(out)
+
+
+def by_service(model, new):
+    """Ask the HTTP service for every row, in requests of 2,000 rows."""
+    from linkdist.serve.app import make_app
+    from linkdist.serve.settings import Settings
+
+    names = [column.name for column in load_model(model).encoders.columns]
+    rows = new.select(names).to_pylist()
+    found = []
+    with testclient.TestClient(make_app(Settings(str(model)))) as client:
+        for start in range(0, len(rows), 2000):
+            body = json.dumps({"rows": rows[start : start + 2000]}, default=str)  # dates as ISO
+            headers = {"content-type": "application/json"}
+            answer = client.post("/v1/predict", content=body, headers=headers).json()
+            found += [list(one["probabilities"].values()) for one in answer["predictions"]]
+    return np.array(found)
+
+
+def check_ways(model, folder, new, expected):
+    """Check that the directory, the command, HTTP and ONNX give the same probabilities."""
+    assert expected.std(axis=0).min() > 0.05, "what hardly varies agrees easily"
+    agree(linkdist.load_model(model).predict_proba(pa.table(new)), expected, **WITHIN)
+    ids, commanded = by_command(model, folder)
+    assert ids.to_pylist() == new["id"].to_pylist()
+    agree(commanded, expected, **WITHIN)
+    agree(by_service(model, new), expected, **WITHIN)
+    x = load_model(model).encoders.transform(new)
+    agree(by_onnx(model, folder, {"features": x.toarray()}), expected, **WITHIN)
 
 
 def predicted(path):
@@ -124,14 +174,7 @@ def test_the_rows_are_the_awkward_ones(new):
 def test_all_ways_agree_on_every_kind_of_column(folder, new):
     saved, directory = trained(folder, KINDS)
     x = saved.encoders.transform(new)
-    from_python = from_features(saved.model, x)
-    assert from_python.std(axis=0).min() > 0.05, "what hardly varies agrees easily"
-    again = load_model(directory)
-    agree(from_features(again.model, again.encoders.transform(new)), from_python, **WITHIN)
-    ids, commanded = by_command(directory, folder)
-    assert ids.to_pylist() == new["id"].to_pylist()
-    agree(commanded, from_python, **WITHIN)
-    agree(by_onnx(directory, folder, {"features": x.toarray()}), from_python, **WITHIN)
+    check_ways(directory, folder, new, from_features(saved.model, x))
 
 
 def test_all_ways_agree_on_raw_columns(folder, new):
@@ -159,17 +202,20 @@ def test_all_ways_agree_with_links(folder, new):
     assert np.abs(from_features(saved.model, x) - from_python).max() > 0.01
 
 
-def test_the_classifier_agrees_on_encoded_columns(folder, new):
-    nodes = read_nodes(folder / "old.parquet", "id", "class", features=list(KINDS))
+def test_all_ways_agree_on_a_saved_classifier(folder, new):
+    old = pyarrow.parquet.read_table(folder / "old.parquet")
     links = pyarrow.parquet.read_table(folder / "old_links.parquet")
-    y = [nodes.classes[label] if label >= 0 else None for label in nodes.labels]
-    classifier = LinkDistClassifier(epochs=3, device="cpu", random_state=0).fit(
-        nodes.features,
-        y,
+    classifier = LinkDistClassifier(
+        epochs=3, device="cpu", class_weight="balanced", random_state=0
+    ).fit(
+        old.select(list(KINDS)),
+        old["class"].to_pylist(),
         edges=np.stack([links["a"], links["b"]], axis=1),
-        nodes=nodes.ids.to_pylist(),
+        nodes=old["id"].to_pylist(),
     )
-    x = FeatureEncoder.from_state(nodes.encoders.state()).transform(new)
-    found = classifier.predict_proba(x)
-    agree(found, from_features(classifier.model_, x), **WITHIN)
-    assert classifier.predict(x[:50]).tolist() == [f"c{c}" for c in found[:50].argmax(axis=1)]
+    assert classifier.encoder_.kinds_ == {**KINDS, "codes": "tags"}
+    rows = pa.table(new).select(list(KINDS))
+    found = classifier.predict_proba(rows)
+    classifier.save(folder / "classifier", label="class")
+    check_ways(folder / "classifier", folder, new, found)
+    assert classifier.predict(rows[:50]).tolist() == [f"c{c}" for c in found[:50].argmax(axis=1)]

@@ -56,6 +56,7 @@ def test_a_request_gets_the_answer_that_the_page_shows(address, sent, shown):
         assert (status, found) == (422, shown)
     else:
         assert (status, shape(found)) == (200, shape(shown))
+        assert found.get("notices") == shown.get("notices")
 
 
 def test_a_file_gets_a_table(address):

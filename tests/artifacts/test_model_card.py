@@ -25,7 +25,11 @@ ABOUT = {
     "confusion": [[41, 2], [3, 1234]],
     "versions": {"linkdist": "0.1.0"},
 }
-COLUMNS = [{"name": "age", "kind": "numeric"}, {"name": "title", "kind": "text", "rows": 3}]
+COLUMNS = [
+    {"name": "age", "kind": "numeric", "example": 0.0},
+    {"name": "title", "kind": "text", "example": "some words"},
+    {"name": "genre", "kind": "tags:binary", "example": ["war", "love|life"]},
+]
 
 
 def sections(text):
@@ -61,7 +65,13 @@ def test_a_card_has_everything_that_is_known():
         ["**maths**", "**41**", "2"],
         ["**physics**", "3", "**1234**"],
     ]
-    assert cells(found["Columns"])[2:] == [["age", "numeric"], ["title", "text"]]
+    assert cells(found["Columns"])[2:] == [
+        ["age", "numeric", "0.0"],
+        ["title", "text", '"some words"'],
+        ["genre", "tags:binary", '\\["war", "love\\|life"\\]'],
+    ]
+    request = '{"rows": [{"age": 0.0, "title": "some words", "genre": ["war", "love|life"]}]}'
+    assert f"-d '{request}'" in found["Use"]
     assert "- n: 2,708\n- links to unknown ids: 17" in found["Data"]
     assert "- seconds: 12.35" in found["Training"]
     assert LIMITS in found["Limitations"]

@@ -1,5 +1,6 @@
 """Oracles: the model itself and the encoders; message passing done by NumPy outside."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -59,8 +60,8 @@ def table(n=50, seed=0):
     return pa.record_batch({**columns, "place": pa.array(place, pa.list_(pa.float32()))})
 
 
-def with_columns(kinds, batch, R=2):
-    encoders = make_feature_encoder(kinds)
+def with_columns(kinds, batch, R=2, text_encoder=None):
+    encoders = make_feature_encoder(kinds, pa.table(batch), text_encoder)
     encoders.partial_fit(batch)
     network = ForkedMLP(encoders.d, 3, range(R), hidden=16)
     with torch.no_grad():
@@ -172,6 +173,44 @@ def test_other_columns_take_features(tmp_path):
         export_onnx(saved, path, raw=True)
 
 
+SPARSE = {"day": "date", "genre": "tags", "topics": "tags:binary", "price": "numeric"}
+
+
+def texts():
+    """Dates, tags and numbers as a CSV file contains them."""
+    return {
+        "day": ["31.05.2004", "02.06.2010", "", "24.12.2007"],
+        "genre": ["war|drama", "war", "love|war", "new"],
+        "topics": ["a b", "", "['c' 'a']", "d"],
+        "price": ["1.200,50", "3,5", "700", "NA"],
+    }
+
+
+def test_dates_and_tags_take_features(tmp_path):
+    batch = pa.record_batch(texts())
+    saved, path = with_columns(SPARSE, batch), tmp_path / "m"
+    assert [column.kind for column in saved.encoders.columns] == list(SPARSE.values())
+    assert export_onnx(saved, path, rows=batch, with_neighbour_head=True) < 1e-4
+    assert [i.name for i in session(path).get_inputs()] == ["features"]
+    with pytest.raises(OptionError, match="'day' is date of 7 features, not numeric"):
+        export_onnx(saved, path, raw=True)
+
+
+def test_embedded_text_takes_features(tmp_path):
+    class Lengths:
+        def encode(self, texts):
+            return [[len(text), 1.0] for text in texts]
+
+    batch = pa.record_batch({"title": ["one", "two words", None]})
+    saved = with_columns({"title": "text"}, batch, text_encoder=Lengths())
+    assert export_onnx(saved, tmp_path / "m", rows=batch) < 1e-4
+    assert [(i.name, i.shape) for i in session(tmp_path / "m").get_inputs()] == [
+        ("features", ["n", 2])
+    ]
+    saved.encoders.with_text_encoder(None)  # as a loaded model is
+    assert export_onnx(saved, tmp_path / "m") < 1e-4
+
+
 @pytest.mark.parametrize("name", ["probabilities", "linkdist.3", "neighbour_log_probabilities", ""])
 def test_a_column_named_like_the_graphs_own_takes_features(tmp_path, name):
     saved = with_columns({name: "numeric"}, pa.record_batch({name: [1.0, 2.0]}))
@@ -240,13 +279,29 @@ def test_the_example_runs_without_torch(tmp_path, rows):
     saved = with_columns({"age": "numeric", "yearly income": "numeric"}, batch)
     export_onnx(saved, tmp_path / "model.onnx")
     (tmp_path / "nodes.csv").write_text("\n".join(["age,yearly income,id", *rows]))
+    p = from_features(saved.model, saved.encoders.transform(batch))[: len(rows)]
+    assert run_example(tmp_path) == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]
+
+
+def run_example(folder):
+    """The lines that the example prints where neither PyTorch nor this package can be imported."""
     code = (
         "import runpy, sys\n"
         "sys.modules.update(torch=None, linkdist=None)\n"
-        f"sys.argv = ['', {str(tmp_path / 'model.onnx')!r}, {str(tmp_path / 'nodes.csv')!r}]\n"
+        f"sys.argv = ['', {str(folder / 'model.onnx')!r}, {str(folder / 'nodes.csv')!r}]\n"
         f"runpy.run_path({str(EXAMPLE)!r})"
     )
     asked = [sys.executable, "-c", code]
     answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
-    p = from_features(saved.model, saved.encoders.transform(batch))[: len(rows)]
-    assert answer.stdout.splitlines() == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]
+    return answer.stdout.splitlines()
+
+
+def test_the_example_encodes_dates_and_tags(tmp_path):
+    columns = texts()
+    saved = with_columns(SPARSE, pa.record_batch(columns))
+    export_onnx(saved, tmp_path / "model.onnx")
+    (tmp_path / "model.json").write_text(json.dumps({"columns": saved.encoders.state()}))
+    with (tmp_path / "nodes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+    p = from_features(saved.model, saved.encoders.transform(pa.record_batch(columns)))
+    assert run_example(tmp_path) == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]

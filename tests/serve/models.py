@@ -40,3 +40,26 @@ def bare(path, replicas=2):
     saved = Saved(Model(network, alpha, ("a", "b", "c")))
     save_model(path, with_onnx(saved))
     return saved
+
+
+KINDS = {"day": "date", "genre": "tags", "topics": "tags:binary", "price": "numeric", "v": "vector"}
+SAMPLE = {
+    "day": ["05/31/2004", "06/02/2010", "12/24/2007"],
+    "genre": ["war|drama", "war", "love|war"],
+    "topics": [["a", "b"], ["b"], ["c"]],
+    "price": ["1.200,50 €", "3,5", "700"],
+    "v": [[0.0, 1.0], [2.0, 1.5], [1.0, 1.0]],
+}
+
+
+def of_all_kinds(path, text_encoder=None):
+    """A model of dates, tags, money with a decimal comma and vectors; optionally embedded text."""
+    titles = {} if text_encoder is None else {"title": ["one", "two words", "three"]}
+    sample = pa.table({**SAMPLE, **titles})
+    encoders = make_feature_encoder(
+        {**KINDS, **dict.fromkeys(titles, "text")}, sample, text_encoder
+    )
+    encoders.partial_fit(sample.to_batches()[0])
+    network = Model(ForkedMLP(encoders.d, 2, [0]), torch.ones(1), ("no", "yes"))
+    save_model(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "liked"})))
+    return path

@@ -193,6 +193,9 @@ def test_the_keyboard_alone_is_enough(page, service):
 def check_table(page, service, name, content):
     """What is shown and downloaded is what the service gives for the same file."""
     page.locator("#done").wait_for()
+    if content == NEW.read_bytes():
+        told = ["column 'year': of 748 values, 40 are missing."]
+        assert page.locator("#table-notices li").all_inner_texts() == told
     expected = predicted_table(service, name, content)
     rows = list(csv.DictReader(expected.decode().splitlines()))
     with page.expect_download() as download:
@@ -240,7 +243,7 @@ def test_a_dropped_file_is_taken_and_the_next_one_too(page, service):
     ("name", "content", "told"),
     [
         ("links.csv", b"from,to\nP1,P2\n", "title"),
-        ("notes.txt", b"Dear diary", "notes.txt does not have the name of a CSV or Parquet file."),
+        ("notes.txt", b"Dear diary", "notes.txt does not have the name of a CSV, JSON"),
         ("none.csv", b"", "none.csv is empty."),
         ("nodes.parquet", b"paper,title\n", "nodes.parquet"),
     ],
@@ -310,6 +313,33 @@ def test_a_model_of_bare_features(pages, model):
     page.wait_for_selector('#result[data-state="shown"]')
     assert asked == [{"rows": [[1, -2.5, 300]]}]
     assert not page.locator("#drop").is_visible(), "such a model reads no tables"
+
+
+def test_dates_and_tags_have_fields_and_notices_are_shown(pages, model):
+    columns = [
+        {"name": "day", "kind": "date", "example": "05/31/2004"},
+        {"name": "genre", "kind": "tags", "values": ["war", "love"], "separator": "|"},
+        {"name": "topics", "kind": "tags:binary", "values": ["a b"], "separator": None},
+        {"name": "price", "kind": "numeric", "example": 3.5},
+    ]
+    page = pages(model={**model, "columns": columns})
+    asked, notices = [], ["column 'price': of 1 value, 1 is missing.", "<b>"]
+    answer = {"label": "a", "confidence": 1, "probabilities": {"a": 1}, "mode": "features"}
+    told = {"version": model["version"], "predictions": [answer], "notices": notices}
+    page.route(
+        "**/v1/predict",
+        lambda route: (asked.append(route.request.post_data_json), route.fulfill(json=told)),
+    )
+    hints = page.locator("#fields .hint").all_inner_texts()
+    assert hints[:2] == ["A date, such as 05/31/2004", "Tags, separated by bars, such as war|love"]
+    page.get_by_label("genre", exact=True).fill("war|pop")
+    assert "This tag was not in the training data" in page.locator("#field-1-hint").inner_text()
+    classify(page, {"day": "06/01/2004", "genre": "war| love|", "topics": "a b, c"})
+    row = {"day": "06/01/2004", "genre": ["war", "love"], "topics": ["a b", "c"], "price": None}
+    assert asked == [{"rows": [row]}]
+    assert page.locator("#notices li").all_inner_texts() == notices
+    page.get_by_role("button", name="Clear").click()
+    assert not page.locator("#notices").is_visible()
 
 
 def test_many_classes_are_folded_and_a_new_model_is_told(pages, model):

@@ -19,9 +19,11 @@ from linkdist.tables.io import open_table
 from linkdist.tables.nodes import node_batches
 
 KINDS = {"a": "numeric", "b": "numeric", "c": "categorical", "d": "vector", "e": "numeric"}
+SPARSE = {**KINDS, "t": "text", "g": "tags", "h": "tags:binary", "w": "date"}
 SCHEMA = pa.schema(
     [("a", pa.float64()), ("b", pa.float64()), ("c", pa.string()), ("d", pa.list_(pa.float64())),
-     ("e", pa.float64()), ("t", pa.string())]
+     ("e", pa.float64()), ("t", pa.string()), ("g", pa.list_(pa.string())),
+     ("h", pa.string()), ("w", pa.string())]
 )  # fmt: skip
 
 
@@ -33,8 +35,28 @@ def header_of(kinds):
 
 def learn(encoders):
     rows = [
-        {"a": 1.0, "b": -2.0, "c": "x", "d": [0.0, 1.0], "e": 5.0, "t": "some words"},
-        {"a": 3.5, "b": -2.0, "c": "7", "d": [2.0, 4.0], "e": None, "t": "other words"},
+        {
+            "a": 1.0,
+            "b": -2.0,
+            "c": "x",
+            "d": [0.0, 1.0],
+            "e": 5.0,
+            "t": "some words",
+            "g": ["x", "7"],
+            "h": "x words",
+            "w": "2004-05-31",
+        },
+        {
+            "a": 3.5,
+            "b": -2.0,
+            "c": "7",
+            "d": [2.0, 4.0],
+            "e": None,
+            "t": "other words",
+            "g": ["x"],
+            "h": "7",
+            "w": "2010-06-02T10:30",
+        },
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
     encoders.partial_fit(batch)
@@ -47,7 +69,7 @@ def header_with(encoders):
 
 
 HEADERS = {"dense": header_of({k: v for k, v in KINDS.items() if k != "c"}),
-           "sparse": header_of({**KINDS, "t": "text"})}  # fmt: skip
+           "sparse": header_of(SPARSE)}  # fmt: skip
 
 SCHEMAS = {kind: RequestSchema(header) for kind, header in HEADERS.items()}
 
@@ -60,6 +82,8 @@ words = (
 rows = st.fixed_dictionaries({
     "a": st.floats(-1e6, 1e6), "b": numbers, "c": words, "e": numbers, "t": words,
     "d": st.none() | st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=2),
+    "g": st.none() | st.lists(words, max_size=3), "h": words,
+    "w": st.none() | st.dates().map(str) | st.datetimes().map(str),
 })  # fmt: skip
 
 
@@ -144,7 +168,7 @@ anything = st.recursive(
     body=st.binary(max_size=40)
     | anything.map(lambda value: json.dumps(value).encode())
     | st.fixed_dictionaries(
-        {"rows": st.lists(st.dictionaries(st.sampled_from([*KINDS, "t", "z"]), anything))},
+        {"rows": st.lists(st.dictionaries(st.sampled_from([*SPARSE, "z"]), anything))},
         optional={"links": anything, "neighbours": anything, "more": anything},
     ).map(lambda value: json.dumps(value).encode())
 )

@@ -40,7 +40,10 @@ def test_a_table_tells_how_far_it_is(client, papers):
     )
     first, *pieces, last = [json.loads(line) for line in answer.text.splitlines()]
     assert first == {"total": None}
-    assert last == {"end": pieces[-1]["done"]}
+    assert last == {
+        "end": pieces[-1]["done"],
+        "notices": ["column 'year': of 748 values, 40 are missing."],
+    }
     assert "".join(piece["csv"] for piece in pieces) == whole.text
 
 
@@ -48,7 +51,7 @@ def test_a_table_tells_how_far_it_is(client, papers):
     ("name", "content", "status", "words"),
     [
         ("x.csv", b"", 422, "x.csv is empty"),
-        ("x.csv", b"paper,year\n1,2\n", 422, "lacks 'title', 'venue' and has 'paper'"),
+        ("x.csv", b"paper,year\n1,2\n", 422, "x.csv: unknown column 'title', 'venue'; choose from"),
         ("x.csv", b"paper,title,venue,year\n1,a,b,old\n", 422, "row 1 has 'old'"),
         ("x.csv", b"paper,title,venue,year\n", 422, "has no rows"),
         ("x.parquet", b"PAR1 not really", 422, "x.parquet"),

@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.tables import bag_encoders as module
 from linkdist.tables.bag_encoders import Categorical, Text
-from linkdist.tables.encoders import Numeric, Vector
+from linkdist.tables.encoders import Date, Numeric, Vector
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
 from linkdist.tables.parsing import text_of
 from linkdist.tables.schema import KINDS, guess
@@ -475,3 +475,39 @@ def test_any_column_of_any_kind_is_encoded_or_rejected(first, second, kind):
         assert np.isfinite(dense(features)).all()
         back = FeatureEncoder.from_state(json.loads(json.dumps(encoders.state())))
         assert dense(back.transform(batch)).tolist() == dense(features).tolist()
+
+
+def test_iso_dates_may_be_mixed_with_the_format_of_a_column():
+    days = Date("day").prepare(pa.array(["05/31/2004"] * 9 + ["2004-06-01"]))
+    assert days.format == "%m/%d/%Y"
+    problems = Problems()
+    found = days.parse(pa.array(["05/31/2004", "2004-05-31", "2004-05-31T00:00Z"]), 1, problems)
+    np.testing.assert_array_equal(found, np.repeat(found[:1], 3, axis=0))
+    assert not problems
+    days.parse(pa.array(["31/05/2004"]), 1, problems)
+    with pytest.raises(TableError, match=r"dates such as 05/31/2004; row 1 has '31/05/2004'\.$"):
+        problems.check()
+
+
+def test_examples_are_values_of_their_columns():
+    batch = pa.record_batch(
+        {
+            "age": [1.0, 2.0],
+            "born": ["31.05.2004", "02.06.2004"],
+            "town": ["here", "here"],
+            "genre": ["war|love", "war"],
+            "place": [[1.0, 2.0], [3.0, 4.0]],
+        }
+    )
+    kinds = ("numeric", "date", "categorical", "tags", "vector")
+    columns = dict(zip(batch.schema.names, kinds, strict=True))
+    encoder = make_feature_encoder(columns, pa.table(batch)).partial_fit(batch)
+    examples = {one["name"]: one["example"] for one in encoder.describe()}
+    assert examples == {
+        "age": 1.5,
+        "born": "01.06.2004",
+        "town": "here",
+        "genre": ["war", "love"],
+        "place": [0.0, 0.0],
+    }
+    assert Date("never", mean=[1e300] * 7, deviation=[1.0] * 7).example() == "2004-05-31"

@@ -23,6 +23,9 @@ Columns: TypeAlias = Sequence[Mapping[str, Any]]
 LARGEST_CONFUSION = 20
 """Largest number of classes for which the card has a confusion matrix."""
 
+LONGEST_EXAMPLE, MOST_EXAMPLES = 60, 10
+"""Length of an example of a column, and number of columns in the example of a request."""
+
 STALE = (
     "These values were measured in training, before the model was updated. An update writes no "
     "report, because the training nodes are not available."
@@ -56,7 +59,8 @@ def model_card(
     classes : sequence of str
         The names of the classes.
     columns : sequence of mapping, optional
-        'name' and 'kind' of each feature column, for a model that was trained on tables.
+        'name', 'kind' and 'example' of each feature column, for a model that was trained on
+        tables, as `FeatureEncoder.describe` returns them.
 
     Returns
     -------
@@ -102,18 +106,36 @@ def _usage(name: str, about: About, columns: Columns | None) -> str:
             f"saved = load_model({json.dumps(name)})\n"
             "probabilities = linkdist.from_features(saved.model, features)\n```"
         )
+    needs_encoder = any(part.get("kind") == "embedding" for part in columns)
+    loaded = f"{json.dumps(name)}, text_encoder=..." if needs_encoder else json.dumps(name)
+    python = (
+        f"In Python, for a file or data frame of nodes{ids}:\n\n"
+        f"```python\nimport linkdist\n\nmodel = linkdist.load_model({loaded})\n"
+        'labels = model.predict("nodes.parquet")\n```'
+    )
+    if needs_encoder:
+        return f"{python}\n\nThe text encoder of the training is not in the model directory."
     return (
         f"On the command line, for a table of nodes{ids}; links are optional:\n\n"
         "```console\n"
         f"$ linkdist predict {shlex.quote(name)} nodes.parquet --edges edges.csv "
-        "--out predictions.parquet\n```\n\n"
-        "In Python:\n\n"
-        "```python\nimport linkdist\nimport pyarrow.parquet as pq\n"
-        "from linkdist.artifacts.model_dir import load_model\n\n"
-        f"saved = load_model({json.dumps(name)})\n"
-        'for batch in pq.ParquetFile("nodes.parquet").iter_batches():\n'
-        "    features = saved.encoders.transform(batch)\n"
-        "    probabilities = linkdist.from_features(saved.model, features)\n```"
+        f"--out predictions.parquet\n```\n\n{python}{_http(name, columns)}"
+    )
+
+
+def _http(name: str, columns: Columns) -> str:
+    """The use over HTTP, with a request of the columns whose examples are short."""
+    present = (part for part in columns if part.get("example") not in (None, []))
+    examples = {part["name"]: part["example"] for part in present}
+    short = [key for key, value in examples.items() if len(json.dumps(value)) <= LONGEST_EXAMPLE]
+    if not short:
+        return ""
+    body = json.dumps({"rows": [{key: examples[key] for key in short[:MOST_EXAMPLES]}]})
+    return (
+        "\n\nOver HTTP; a value that is left out counts as missing:\n\n"
+        f"```console\n$ linkdist serve {shlex.quote(name)} &\n"
+        "$ curl -s http://127.0.0.1:8000/v1/predict -H 'Content-Type: application/json' \\\n"
+        f"    -d {shlex.quote(body)}\n```"
     )
 
 
@@ -182,8 +204,18 @@ def _confusion(about: About, classes: Sequence[str]) -> str:
 
 
 def _columns(columns: Columns | None) -> str:
-    rows = [[_text(part.get("name")), _text(part.get("kind"))] for part in columns or []]
-    return _table(["column", "kind"], rows, align="---") if rows else ""
+    rows = [
+        [_text(part.get("name")), _text(part.get("kind")), _example(part.get("example"))]
+        for part in columns or []
+    ]
+    return _table(["column", "kind", "example"], rows, align="---") if rows else ""
+
+
+def _example(value: object) -> str:
+    """Return a value as JSON, cut if it is long; empty if there is none."""
+    spelled = "" if value in (None, []) else json.dumps(value, ensure_ascii=False)
+    cut = spelled if len(spelled) <= LONGEST_EXAMPLE else f"{spelled[: LONGEST_EXAMPLE - 1]}…"
+    return _text(cut)
 
 
 def _pairs(values: object) -> str:

@@ -126,7 +126,8 @@ def save_model(directory: Path | str, saved: Saved) -> None:
         "digests": {name: digest_of(content) for name, content in files.items()},
     }
     files[HEADER] = _write_header(header)
-    text = model_card(target.name, saved.about, saved.model.classes, columns)
+    described = None if saved.encoders is None else saved.encoders.describe()
+    text = model_card(target.name, saved.about, saved.model.classes, described)
     files[CARD] = text.encode("utf-8", "replace")
     if picture := card_curve(saved.about):
         files[CURVE] = picture.encode()

@@ -16,11 +16,12 @@ and averages over r. A node without neighbours has the first term only.
 The input is either `features` (n, d) as float32, or the raw columns of a table, which the graph
 standardises:
 
-    numeric    (n,) double           dates in seconds since 1970, too long for float32
+    numeric    (n,) double           also times in seconds, too long for float32
     vector     (n, width) float32
 
 with NaN for missing values. Raw columns are the default if all columns have these types, because
-then a deployment does not need to standardise them.
+then a deployment does not need to standardise them. Dates, categories, text, tags and embeddings
+are encoded outside; examples/onnx_predict.py shows how.
 
 The metadata of the file contains class names, α and columns as JSON. Before the file is written,
 the output of ONNX Runtime is compared with that of the model.

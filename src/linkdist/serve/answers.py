@@ -12,13 +12,13 @@ from linkdist.artifacts.manifest import CURVE, REPORT, Header
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
 from linkdist.serve.engine import Engine
-from linkdist.serve.schema import PredictionRequest
+from linkdist.serve.schema import PredictionRequest, known_values
 from linkdist.serve.settings import Settings
-from linkdist.tables.bag_encoders import Categorical
-from linkdist.tables.encoders import Encoder, Numeric
+from linkdist.tables.bag_encoders import Categorical, Tags
+from linkdist.tables.encoders import Encoder
 
 MAX_VALUES = 100
-"""Values of a categorical column that are listed; other values may be sent, too."""
+"""Categories or tags of a column that are listed; other values may be sent, too."""
 
 TRAINING = ("method", "epochs", "seconds", "date")
 
@@ -43,15 +43,19 @@ class Answer(BaseModel):
 
     version: str = Field(description="The version of the model that answered.")
     predictions: list[Prediction]
+    notices: list[str] = Field(
+        [], description="Columns with missing or unknown values; left out if there are none."
+    )
 
 
 class Column(BaseModel):
     """A column that the model reads."""
 
     name: str
-    kind: Literal["numeric", "categorical", "text", "vector"]
-    example: float | None = None
+    kind: Literal["numeric", "date", "categorical", "text", "tags", "tags:binary", "vector"]
+    example: float | str | None = None
     values: list[str] | None = None
+    separator: str | None = None
     width: int | None = None
 
 
@@ -126,15 +130,17 @@ def answer(header: Header, request: PredictionRequest, p: FloatArray) -> tuple[b
         }
         for k, row, has_link in zip(best, rounded, linked, strict=True)
     ]
-    content = json.dumps({"version": header.version, "predictions": predictions})
-    return content.encode(), sum(linked)
+    content: dict[str, Any] = {"version": header.version, "predictions": predictions}
+    if request.notices:
+        content["notices"] = request.notices
+    return json.dumps(content).encode(), sum(linked)
 
 
 def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None) -> dict[str, Any]:
     """Return the content of a `ModelInfo`."""
     header = engine.header
     about, encoders = header.about, header.encoders
-    state = None if encoders is None else encoders.state()
+    columns = None if encoders is None else encoders.describe()
     return {
         "name": engine.name,
         "version": header.version,
@@ -148,7 +154,7 @@ def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None)
         "scores": about.get("scores", {}),
         "data": about.get("data", {}),
         "training": {key: about[key] for key in TRAINING if key in about},
-        "card": model_card(engine.name, about, header.classes, state),
+        "card": model_card(engine.name, about, header.classes, columns),
         "has_curve": CURVE in engine.extras,
         "has_report": REPORT in engine.extras,
         "limits": {name: getattr(settings, name) for name in Limits.model_fields},
@@ -158,10 +164,12 @@ def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None)
 
 def _column(encoder: Encoder) -> dict[str, Any]:
     column: dict[str, Any] = {"name": encoder.name, "kind": encoder.kind}
-    if isinstance(encoder, Numeric):
-        column["example"] = float(f"{encoder.mean:.4g}")
-    elif isinstance(encoder, Categorical):
-        column["values"] = list(encoder.categories[:MAX_VALUES])
+    if encoder.kind in ("numeric", "date"):
+        column["example"] = encoder.example()
+    elif isinstance(encoder, Categorical | Tags):
+        column["values"] = list(known_values(encoder)[:MAX_VALUES])
     elif encoder.kind == "vector":
         column["width"] = encoder.width
+    if isinstance(encoder, Tags):
+        column["separator"] = encoder.separator
     return column

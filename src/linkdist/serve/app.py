@@ -1,7 +1,7 @@
 """The HTTP service: its addresses and answers.
 
 POST /v1/predict          rows as JSON            GET /            the page
-POST /v1/predict/table    a CSV or Parquet file   GET /v1/model    the model's description
+POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
 
 The way of a request for predictions::
@@ -189,10 +189,11 @@ async def predict_table(
     request: Request,
     name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
 ) -> Response:
-    """Predict a Parquet or CSV file with the model's columns.
+    """Predict a Parquet, CSV or JSON lines file with the model's columns.
 
     With `Accept: application/x-ndjson` the answer is a stream of JSON lines:
-    `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ...}` or an error.
+    `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ..., "notices": [...]}` or an
+    error. Notices name columns with missing or unknown values; without any, they are left out.
     """
     state = request.app.state
     settings: Settings = state.settings

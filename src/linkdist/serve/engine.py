@@ -44,7 +44,8 @@ class Engine:
     Raises
     ------
     ModelError
-        If the directory is not a model, or its network does not return probabilities.
+        If the directory is not a model, its columns need a text encoder, or its network does not
+        return probabilities.
 
     Attributes
     ----------
@@ -64,6 +65,7 @@ class Engine:
         self.directory = directory.resolve()
         self.name = self.directory.name
         header = read_header(self.directory, [ONNX])
+        _check_columns(header)
         content = header.files.get(ONNX)
         self._session = _session(_export(self.directory) if content is None else content)
         self.header: Header = replace(header, files={})  # ONNX Runtime has its own copy
@@ -124,6 +126,16 @@ class Engine:
                 f"{self.directory / ONNX} does not return probabilities of {shape.classes} "
                 "classes. Train the model again."
             )
+
+
+def _check_columns(header: Header) -> None:
+    encoders = () if header.encoders is None else header.encoders.columns
+    names = ", ".join(repr(one.name) for one in encoders if one.kind == "embedding")
+    if names:
+        raise ModelError(
+            f"a service cannot encode column {names}, because the text encoder is not in the model "
+            "directory; predict in Python: linkdist.load_model(directory, text_encoder=...)."
+        )
 
 
 def _session(content: bytes) -> Any:  # noqa: ANN401

@@ -1,7 +1,8 @@
 """The request schema of a served model, built from the model's columns.
 
 `RequestSchema` makes a pydantic model of a row. The OpenAPI document shows it, and the rows of a
-request are validated with it. `linkdist.serve.json_values` reads their values as a table's.
+request are validated with it. The encoders of tables read their values (see
+`linkdist.serve.json_values`), so a value counts as missing, unseen or wrong as in a table.
 
 Nothing in a request body is trusted. All problems are reported at once, by column and row. Rows
 are numbered from 1, as in a table; positions in links are numbered from 0, as in JSON.
@@ -10,7 +11,6 @@ are numbered from 1, as in a table; positions in links are numbered from 0, as i
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,8 +24,8 @@ from linkdist.artifacts.manifest import Header
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.json_values import read_numbers, spell
-from linkdist.tables.bag_encoders import Categorical
+from linkdist.serve.json_values import are_clean, as_column, column_type
+from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.encoders import FAR, Encoder, Numeric
 from linkdist.tables.standardise import standardise
 from linkdist.tables.validation import SHOWN, Problems
@@ -38,7 +38,8 @@ MOST_PROBLEMS = 1000
 LONGEST_NAME = 60
 """Unknown names that are longer are cut, and no similar column is searched for."""
 
-Number = Annotated[float, Field(strict=True, ge=-FAR, le=FAR)]
+Number = Annotated[float, Field(strict=True)]
+Finite = Annotated[float, Field(strict=True, ge=-FAR, le=FAR)]
 Whole = Annotated[int, Field(strict=True)]
 Truth = Annotated[bool, Field(strict=True)]
 # With a limit on its length, pydantic refuses text that is not valid Unicode.
@@ -49,9 +50,12 @@ Columns: TypeAlias = dict[str, list[Any]]
 """Values by column name. The key '' holds the rows of a model that has no columns."""
 
 DESCRIPTIONS = {
-    "numeric": "A number, or a date such as 2004-05-31.",
+    "numeric": "A number; also as text, such as '$1,200' or '7 %', or a date such as 2004-05-31.",
+    "date": "A date as in the training table, or ISO, such as 2004-05-31 or 2004-05-31T12:00.",
     "categorical": "One value. A value that was not in the training table counts as missing.",
     "text": "Text.",
+    "tags": "A list of tags, or text in which they are separated as in the training table.",
+    "tags:binary": "A list of tags, or text in which they are separated as in the training table.",
     "vector": "A list of numbers. An empty list counts as missing.",
 }
 
@@ -70,12 +74,15 @@ class PredictionRequest:
         Number of rows and neighbours.
     links : (m, 2) array of int
         Pairs of positions.
+    notices : list of str
+        A sentence for each column with values that are missing, unseen or unsuitable.
     """
 
     columns: Columns
     rows: int
     count: int
     links: IntArray
+    notices: list[str]
 
 
 class RequestSchema:
@@ -97,6 +104,7 @@ class RequestSchema:
         self.encoders = () if header.encoders is None else header.encoders.columns
         self._fields = {f"column_{k}": encoder for k, encoder in enumerate(self.encoders)}
         self._rules = {encoder.name: _rule(encoder) for encoder in self.encoders}
+        self._known = {encoder.name: frozenset(known_values(encoder)) for encoder in self.encoders}
         self.names = list(self._rules)
         beside = (header.about.get(key) for key in ("id", "label"))
         self._ignored = {name for name in beside if isinstance(name, str)} - set(self.names)
@@ -104,11 +112,11 @@ class RequestSchema:
         example: Any
         if header.encoders is None:
             d = header.shape.features
-            row, example = Annotated[list[Number], Field(min_length=d, max_length=d)], [0.0] * d
+            row, example = Annotated[list[Finite], Field(min_length=d, max_length=d)], [0.0] * d
             held = f"a list of {d} finite numbers, since the model has no columns"
         else:
             row = self._row_of_columns()
-            example = {encoder.name: _example(encoder) for encoder in self.encoders}
+            example = {encoder.name: encoder.example() for encoder in self.encoders}
             held = "an object with a value for each column"
         self._row_rule = f"a row must be {held}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
@@ -153,9 +161,9 @@ class RequestSchema:
         if len(nodes) > max_rows:
             rule = f"a request may hold {max_rows:,} rows and neighbours"
             raise RefusedError(413, f"{rule}; found {len(nodes):,}. Send several requests.")
-        columns = self._columns(nodes)
+        columns, notices = self._columns(nodes)
         links = _links(_list(request, "links", 10 * max_rows), len(nodes))
-        return PredictionRequest(columns, len(rows), len(nodes), links)
+        return PredictionRequest(columns, len(rows), len(nodes), links, notices)
 
     def encode(self, columns: Columns) -> FeatureMatrix:
         """Encode columns that `read` returned, of one request or of several joined ones.
@@ -172,12 +180,13 @@ class RequestSchema:
             if is_numeric:  # all at once, since a request has few rows
                 blocks.append(_standardise(list(group), columns))
             else:
-                blocks += [_transform(one, columns[one.name]) for one in group]
+                arrays = ((one, pa.array(columns[one.name], column_type(one))) for one in group)
+                blocks += [one.transform(array) for one, array in arrays]
         return self.header.encoders.concatenate(blocks, blocks[0].shape[0])
 
-    def _columns(self, nodes: Sequence[Any]) -> Columns:
-        """Validate all rows and return their values by column."""
-        general, by_column = Problems(), defaultdict[str, Problems](Problems)
+    def _columns(self, nodes: Sequence[Any]) -> tuple[Columns, list[str]]:
+        """Validate all rows and return their values by column, and notices."""
+        general, by_column = Problems(), {name: Problems() for name in self.names}
         has_columns = self.header.encoders is not None
         if has_columns:
             self._check_names(nodes, general)
@@ -186,17 +195,15 @@ class RequestSchema:
         for field, encoder in self._fields.items():
             name = encoder.name
             values = [getattr(row, field, None) for row in valid]
-            if encoder.kind == "numeric":
-                for place in read_numbers(values):
-                    by_column[name].rows(self._rules[name], [place + 1], [values[place]])
-            elif encoder.kind != "vector":
-                values = spell(values)
+            if not are_clean(encoder, values, self._known[name]):
+                values = _checked(encoder, values, by_column[name])
             columns[name] = values
         _refuse(general, by_column)
-        return columns
+        notices = [notice for problems in by_column.values() for notice in problems.notices()]
+        return columns, notices
 
     def _validate(
-        self, nodes: Sequence[Any], general: Problems, by_column: defaultdict[str, Problems]
+        self, nodes: Sequence[Any], general: Problems, by_column: Mapping[str, Problems]
     ) -> list[Any]:
         """Validate rows one by one; wrong values and rows become None."""
         valid: list[Any] = []
@@ -258,30 +265,36 @@ def _type(encoder: Encoder) -> Any:  # noqa: ANN401
     """The JSON types that a column takes."""
     if encoder.kind == "numeric":
         return Number | Truth | Text
+    if encoder.kind == "date":
+        return Text
+    if isinstance(encoder, Tags):
+        return list[Text | Whole | None] | Text
     if encoder.kind != "vector":
         return Text | Truth | Whole | Number
     if not encoder.width:
-        return list[Number]
+        return list[Finite]
     full = Field(min_length=encoder.width, max_length=encoder.width)
-    return Annotated[list[Number], full] | Annotated[list[Number], Field(max_length=0)]
+    return Annotated[list[Finite], full] | Annotated[list[Finite], Field(max_length=0)]
 
 
 def _rule(encoder: Encoder) -> str:
-    held = {
-        "numeric": "finite numbers, or dates like 2004-05-31",
-        "categorical": "one value a row",
-        "text": "text",
+    """The message for values of other JSON types; the encoder words all other problems."""
+    contained = {
+        "numeric": "numbers",
+        "date": f"dates such as {encoder.example()}",
+        "tags": "lists or separated text",
+        "tags:binary": "lists or separated text",
         "vector": f"vectors of length {encoder.width}, of finite numbers",
     }
-    return f"{_cut(encoder.name)!r} must hold {held[encoder.kind]}"
+    rule = contained.get(encoder.kind, "one value per row, in valid Unicode")
+    return f"column {_cut(encoder.name)!r} must contain {rule}"
 
 
-def _example(encoder: Encoder) -> Any:  # noqa: ANN401
-    if isinstance(encoder, Numeric):
-        return float(f"{encoder.mean:.4g}")
-    if isinstance(encoder, Categorical):
-        return encoder.categories[0] if encoder.categories else "a"
-    return [0.0] * encoder.width if encoder.kind == "vector" else "some words"
+def known_values(encoder: Encoder) -> Sequence[str]:
+    """Return the categories or tags of a column, the most frequent first."""
+    if isinstance(encoder, Tags):
+        return list(encoder.frequencies)
+    return encoder.categories if isinstance(encoder, Categorical) else ()
 
 
 def _parse(body: bytes) -> dict[str, Any]:
@@ -331,13 +344,17 @@ def _is_link(pair: object, count: int) -> bool:
     return all(type(end) is int and 0 <= end < count for end in pair)
 
 
-def _transform(encoder: Encoder, values: Sequence[Any]) -> FeatureMatrix:
-    kind = pa.list_(pa.float64()) if encoder.kind == "vector" else pa.large_string()
-    return encoder.transform(pa.array(values, kind))
+def _checked(encoder: Encoder, values: Sequence[Any], problems: Problems) -> list[Any]:
+    """Values in one form; what is missing, unseen or wrong goes to the problems."""
+    column = as_column(encoder, values)
+    parsed = encoder.parse(column, 1, problems)
+    encoder.count_unseen(parsed, problems)
+    checked: list[Any] = (parsed[:, 0] if encoder.kind == "numeric" else column).tolist()
+    return checked
 
 
 def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:
-    """The features of numeric columns, (n, width); None becomes NaN, which means missing."""
+    """The features of numeric columns, (n, width); NaN where missing."""
     x = np.array([columns[one.name] for one in encoders], dtype=np.float64).T
     numeric = [(one.mean, one.deviation) for one in encoders if isinstance(one, Numeric)]
     return standardise(x, *np.array(numeric).T)
@@ -345,7 +362,7 @@ def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:
 
 def _refuse(general: Problems, by_column: Mapping[str, Problems]) -> None:
     """Refuse the request if there is a problem."""
-    columns = {name: _sentences(found) for name, found in by_column.items()}
+    columns = {name: _sentences(found) for name, found in by_column.items() if found}
     text = " ".join(filter(None, [_sentences(general), *columns.values()]))
     if text:
         raise RefusedError(422, text, columns)

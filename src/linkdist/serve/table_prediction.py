@@ -14,13 +14,14 @@ import pyarrow.csv
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from linkdist.errors import TableError
+from linkdist.errors import OptionError, TableError, check_names
 from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
-from linkdist.tables.io import SUFFIXES, open_table
-from linkdist.tables.nodes import node_batches
+from linkdist.tables.io import READ, open_table
+from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.predictions import prediction_batch, prediction_schema
+from linkdist.tables.validation import Problems
 
 
 def table_suffix(name: str) -> str:
@@ -37,8 +38,8 @@ def table_suffix(name: str) -> str:
     '.csv'
     """
     suffix = Path(name).suffix.lower()
-    if suffix not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
+    if suffix not in READ:  # a compressed file may be much larger than the limit
+        known = ", ".join(READ)
         raise RefusedError(415, f"{name!r} must be a table, with a name that ends in {known}.")
     return suffix
 
@@ -69,17 +70,19 @@ class TablePrediction:
         if engine.header.encoders is None or not self.id:
             text = "the model has no columns, so it cannot read tables. Send rows of numbers."
             raise RefusedError(422, text)
+        self.problems = Problems()
         try:
             self.table = open_table(path)
         except TableError as error:
             raise self._refused(error) from error
-        present = self.table.schema.names
-        missing = [column for column in (self.id, *engine.schema.names) if column not in present]
-        if missing:
-            lacks, has = (", ".join(map(repr, names)) for names in (missing, present))
-            rule = f"{name} must have the id column and all columns of the model"
+        # Checked here, too, because a stream has begun when its first row is read.
+        needed, present = (self.id, *engine.schema.names), self.table.schema.names
+        try:
+            check_names("column", needed, present)
+        except OptionError as error:
+            missing = (column for column in needed if column not in present)
             columns = {column: f"{name} has no column {column!r}." for column in missing}
-            raise RefusedError(422, f"{rule}; it lacks {lacks} and has {has}.", columns)
+            raise RefusedError(422, f"{name}: {error}", columns) from error
 
     def write(self, file: IO[bytes]) -> None:
         """Write all predictions to a file, and rewind it."""
@@ -98,7 +101,8 @@ class TablePrediction:
         except RefusedError as error:
             yield _line(error.body())
         else:
-            yield _line({"end": done})
+            notices = self.problems.notices()
+            yield _line({"end": done, "notices": notices} if notices else {"end": done})
 
     def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
@@ -107,7 +111,10 @@ class TablePrediction:
         classes = pa.array(header.classes, pa.string())
         is_first = True
         try:
-            for ids, features in node_batches(self.table, self.id, header.encoders):
+            batches = labelled_batches(
+                self.table, self.id, None, header.encoders, problems=self.problems
+            )
+            for ids, _, features in batches:
                 p = self.engine.probabilities(features)
                 schema = prediction_schema(self.id, ids.type, header.classes)
                 text = _csv(prediction_batch(ids, p, schema, classes), is_first)

@@ -90,6 +90,10 @@ class Categorical(Encoder):
             raise ValueError("categories must be different texts")
         return cls(state["name"], categories)
 
+    def example(self) -> str:
+        """The most frequent value."""
+        return next(iter(self.categories), "a")
+
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> pa.Array:
         """Values as text."""
         return self._parse_text(column, first_row, problems)
@@ -255,6 +259,10 @@ class Tags(Encoder):
         if state["separator"] not in (None, *SEPARATORS):
             raise ValueError("the separator of tags is unknown")
         return cls(state["name"], rows, counts, state["separator"])
+
+    def example(self) -> list[str]:
+        """The most frequent tags."""
+        return list(self.frequencies)[:2]
 
     def prepare(self, sample: pa.Array) -> Self:
         """Find the separator of tags in text."""

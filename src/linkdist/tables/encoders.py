@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,6 +54,9 @@ FAR = float(np.finfo(np.float32).max)
 
 TOLERATED = 0.1
 """If at most this share of the values so far cannot be parsed, they count as missing."""
+
+MAY = datetime(2004, 5, 31, tzinfo=UTC)
+"""The example of a date in messages: day and month cannot be confused."""
 
 PERIODS = (365.2425 * 86400.0, 7 * 86400.0, 86400.0)
 """Seconds in a year, a week and a day."""
@@ -113,6 +117,10 @@ class Encoder(ABC):
             self.count_unseen(values, found)
             features = self.transform_parsed(values)
         return features
+
+    def example(self) -> Any:  # noqa: ANN401
+        """A value of the column as JSON, for documentation."""
+        return "some words"
 
     def count_unseen(self, values: Any, problems: Problems) -> None:  # noqa: ANN401, B027
         """Tally parsed values that training did not see; numbers have none."""
@@ -220,6 +228,10 @@ class Numeric(Encoder):
             raise ValueError("the decimal separator must be a point or a comma")
         return cls(state["name"], float(mean[0]), float(deviation[0]), decimal)
 
+    def example(self) -> float:
+        """The mean."""
+        return float(f"{self.mean:.4g}")
+
     def prepare(self, sample: pa.Array) -> Self:
         """Find the decimal separator."""
         sample = plain(sample)
@@ -299,7 +311,7 @@ class Date(Standardised):
     Attributes
     ----------
     format : str
-        How dates are written in text.
+        How dates are written in text; ISO dates may be mixed with it.
 
     Examples
     --------
@@ -335,6 +347,16 @@ class Date(Standardised):
         date.format = state["format"]
         return date
 
+    def example(self) -> str:
+        """The mean, in the format of the column."""
+        try:
+            return self._spelled(datetime.fromtimestamp(self.mean[0], UTC))
+        except (ValueError, OverflowError, OSError):  # a date that Python cannot represent
+            return self._spelled(MAY)
+
+    def _spelled(self, moment: datetime) -> str:
+        return moment.strftime("%Y-%m-%d" if self.format == "ISO" else self.format)
+
     def prepare(self, sample: pa.Array) -> Self:
         """Find the format of dates in text."""
         sample = plain(sample)
@@ -345,8 +367,11 @@ class Date(Standardised):
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
         """Features of each date, (n, 7), NaN where missing."""
         seconds, wrong = as_seconds(column, self.format)
+        if self.format != "ISO" and wrong.any():  # ISO dates cannot be mistaken for others
+            iso, wrong_iso = as_seconds(column, "ISO")
+            seconds, wrong = np.where(wrong, iso, seconds), wrong & wrong_iso
         self._count(int((np.isnan(seconds) & ~wrong).sum()), len(seconds), problems)
-        rule = f"dates such as {'2004-05-31' if self.format == 'ISO' else self.format}"
+        rule = f"dates such as {self._spelled(MAY)}"
         self._drop_or_reject(rule, wrong, column, first_row, problems)
         # The remainder is exact, so dates without a time of day have the same points, not rounding.
         angles = [2 * np.pi * (seconds % period) / period for period in PERIODS]
@@ -372,6 +397,10 @@ class Vector(Standardised):
     """
 
     kind = "vector"
+
+    def example(self) -> list[float]:
+        """A vector of zeros."""
+        return [0.0] * self.width
 
     def parse_and_prepare(self, column: pa.Array, first_row: int, problems: Problems) -> Doubles:
         """Parse a column, and take the length of all lists from the first one."""

@@ -156,6 +156,18 @@ class FeatureEncoder:
             return sparse.hstack([empty, *parts], format="csr", dtype=np.float32)
         return np.concatenate([np.empty((n, 0), dtype=np.float32), *blocks], axis=1)
 
+    def describe(self) -> list[dict[str, Any]]:
+        """Name, kind and an example of each column, for documentation.
+
+        Examples
+        --------
+        >>> make_feature_encoder({"title": "text"}).describe()
+        [{'name': 'title', 'kind': 'text', 'example': 'some words'}]
+        """
+        return [
+            {"name": one.name, "kind": one.kind, "example": one.example()} for one in self.columns
+        ]
+
     def state(self) -> list[dict[str, Any]]:
         """The fitted state as JSON values."""
         return [column.state() for column in self.columns]

@@ -152,7 +152,8 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
             shown = f" ({', '.join(tally.examples)})" if tally.examples else ""
             if parts:
                 found = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-                sentences.append(f"column {name!r}: of {tally.rows} values, {found}{shown}.")
+                values = "1 value" if tally.rows == 1 else f"{tally.rows} values"
+                sentences.append(f"column {name!r}: of {values}, {found}{shown}.")
         return sentences
 
 

@@ -69,6 +69,12 @@ export class UserError extends Error {
   }
 }
 
+/** List the columns with missing or unknown values; an answer without any has no notices. */
+export function showNotices(list, notices = []) {
+  list.replaceChildren(...notices.map((text) => make("li", {}, text)));
+  show(list, notices.length > 0);
+}
+
 export async function fetchJson(path, options = {}) {
   let response;
   try {

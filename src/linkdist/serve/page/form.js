@@ -2,10 +2,10 @@
 
 import {
   byId, fetchJson, formatNumber, formatPercent, joinWords, make, makeBars, plural, show,
-  UserError,
+  showNotices, UserError,
 } from "./dom.js";
 
-const MAX_VALUES = 100; // the service lists at most so many values of a categorical column
+const MAX_VALUES = 100; // the service lists at most so many categories or tags of a column
 
 /**
  * The field of each kind of column: its input, its hint, a note on the current value, and how the
@@ -24,6 +24,12 @@ const KINDS = {
       return input.value === "" ? null : Number(input.value);
     },
   },
+  date: {
+    input: () => make("input", { type: "text" }),
+    hint: ({ example }) => `A date, such as ${example}`,
+    note: () => "",
+    read: (input) => input.value.trim() || null,
+  },
   categorical: {
     input: () => make("input", { type: "text" }),
     hint({ values }) {
@@ -33,8 +39,7 @@ const KINDS = {
     },
     note(input, { values }) {
       const text = input.value.trim();
-      const isKnown = values.length >= MAX_VALUES || values.some((known) => known.startsWith(text));
-      return isKnown ? "" : "This value was not in the training data; it counts as missing.";
+      return mayBeKnown(text, values) ? "" : unknownNote("value");
     },
     read: (input) => input.value.trim() || null,
   },
@@ -44,6 +49,22 @@ const KINDS = {
     note: () => "",
     read: (input) => input.value.trim() || null,
   },
+  tags: {
+    input: () => make("input", { type: "text" }),
+    hint({ values, separator }) {
+      const some = values.slice(0, 2).join(separator ?? ", ");
+      const by = { "|": "bars", ";": "semicolons" }[separator] ?? "commas";
+      return `Tags, separated by ${by}${some && `, such as ${some}`}`;
+    },
+    note(input, column) {
+      const tags = splitTags(input.value, column);
+      return tags.every((tag) => mayBeKnown(tag, column.values)) ? "" : unknownNote("tag");
+    },
+    read(input, column) {
+      const tags = splitTags(input.value, column);
+      return tags.length ? tags : null;
+    },
+  },
   vector: {
     input: () => make("input", { type: "text" }),
     hint: ({ width }) => `${plural(width, "number")}, separated by commas`,
@@ -51,11 +72,25 @@ const KINDS = {
     read: (input, { width }) => readNumbers(input.value, width),
   },
 };
+KINDS["tags:binary"] = KINDS.tags;
 KINDS.features = {
   ...KINDS.vector,
   input: () => make("textarea", { rows: 8 }),
   hint: ({ width }) => `${plural(width, "number")}, separated by commas, spaces or lines`,
 };
+
+/** Whether a text is the start of a known value, or not all known values are listed. */
+function mayBeKnown(text, values) {
+  return values.length >= MAX_VALUES || values.some((known) => known.startsWith(text));
+}
+
+function unknownNote(what) {
+  return `This ${what} was not in the training data; it counts as missing.`;
+}
+
+function splitTags(text, { separator }) {
+  return text.split(separator ?? ",").map((tag) => tag.trim()).filter(Boolean);
+}
 
 function splitNumbers(text) {
   return text.replace(/^\s*\[|\]\s*$/g, "").split(/[\s,;]+/).filter(Boolean);
@@ -90,7 +125,7 @@ function makeField(column, index) {
   const label = make("label", { htmlFor: id }, ...parts);
   const box = make("div", { className: "field" }, label, hint, input, error);
   box.classList.toggle("wide", input.localName === "textarea" || column.kind === "vector");
-  if (column.values?.length) {
+  if (column.kind === "categorical" && column.values.length) {
     const options = column.values.map((value) => make("option", { value }));
     box.append(make("datalist", { id: `${id}-values` }, ...options));
     input.setAttribute("list", `${id}-values`);
@@ -141,6 +176,7 @@ export function makeForm(model) {
     });
     show(byId("replaced"), answer.version !== model.version);
     showResult(model, answer.predictions[0]);
+    showNotices(byId("notices"), answer.notices);
   };
   byId("form").onsubmit = async (event) => {
     event.preventDefault();
@@ -222,6 +258,7 @@ function showNoResult({ classes }) {
   byId("verdict").textContent = "No result yet";
   byId("result-words").textContent = "The probability of each class will appear here.";
   byId("result-said").textContent = "";
+  showNotices(byId("notices"));
   byId("bars").replaceChildren(...makeBars(classes.map((name) => [name, 0, ""])));
 }
 

@@ -2,10 +2,10 @@
 
 import {
   byId, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, makeCountBars,
-  NO_ANSWER, plural, show, UserError,
+  NO_ANSWER, plural, show, showNotices, UserError,
 } from "./dom.js";
 
-const SUFFIXES = [".csv", ".tsv", ".parquet", ".pq"];
+const SUFFIXES = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"];
 
 export function makeTable(model) {
   const input = byId("file");
@@ -33,13 +33,14 @@ export function makeTable(model) {
     }
     input.focus();
   };
-  const finish = (table, count) => {
+  const finish = (table, count, notices) => {
     request = null;
     URL.revokeObjectURL(address);
     address = URL.createObjectURL(new Blob(table.texts, { type: "text/csv" }));
     byId("download").href = address;
     setState("done");
     showTable(model, table, count);
+    showNotices(byId("table-notices"), notices);
     byId("done-words").focus();
   };
   const take = (file) => {
@@ -81,7 +82,7 @@ function tableHint({ columns, id, limits }) {
 function whyUnusable({ name, size }, limits) {
   if (!SUFFIXES.some((suffix) => name.toLowerCase().endsWith(suffix))) {
     const rule = `Choose a file whose name ends in ${joinWords(SUFFIXES, "or")}.`;
-    return `${name} does not have the name of a CSV or Parquet file. ${rule}`;
+    return `${name} does not have the name of a CSV, JSON lines or Parquet file. ${rule}`;
   }
   if (size === 0) return `${name} is empty. Choose a file with a header and at least one row.`;
   if (size > limits.file_bytes) {
@@ -142,7 +143,7 @@ function sendTable(model, file, finish, fail) {
       const words = total ? `${done} of ${formatNumber(total)}` : done;
       showProgress(`Classified ${words} rows`, total ? line.done / total : null);
     }
-    if (line.end !== undefined) end(finish, table, line.end);
+    if (line.end !== undefined) end(finish, table, line.end, line.notices);
   };
   const handleLines = () => {
     const text = request.responseText;
