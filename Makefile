@@ -11,8 +11,7 @@ PYTHONS := python3 python3.13 python3.12 python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
-# Threads that wait in a loop stall each other as soon as another program wants a core; on a machine
-# that is busy with nothing else they are the faster ones, and a benchmark wants such a machine.
+# Spinning threads slow each other down on a shared machine.
 demo test: export OMP_WAIT_POLICY ?= passive
 
 .DEFAULT_GOAL := demo

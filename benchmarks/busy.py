@@ -2,7 +2,7 @@
 
 A training of digits on two cores is timed in processes of its own, in turn for each setting, first
 alone and then beside two processes that never stop computing on the same cores.
-Usage: python benchmarks/busy.py [--repeats 3] [--settings library,spinning]
+Usage: python benchmarks/busy.py [--repeats 3] [--settings library;spinning]
 """
 
 import argparse
@@ -17,8 +17,8 @@ CORES = 2
 SETTINGS = {
     "library": {},  # what linkdist sets itself: they sleep
     "spinning": {"LINKDIST_LATE": "yes"},  # PyTorch is imported first, so linkdist sets nothing
-    "spin 1000": {"GOMP_SPINCOUNT": "1000"},
-    "spin 10000": {"GOMP_SPINCOUNT": "10000"},
+    "spinning 1,000 times": {"GOMP_SPINCOUNT": "1000"},
+    "spinning 10,000 times": {"GOMP_SPINCOUNT": "10000"},
 }
 TRAINING = """
 import os, sys, time
@@ -38,7 +38,7 @@ started = time.perf_counter()
 run(int(sys.argv[2]))
 print(time.perf_counter() - started)
 """
-WORK = {"colinkdist": "20", "selflinkdist": "30"}
+WORK = {"colinkdist": "8"}
 
 
 def pinned():
@@ -62,9 +62,9 @@ def main():
     """Measure, and write the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--settings", default="library,spinning")
+    parser.add_argument("--settings", default=";".join(SETTINGS))
     options = parser.parse_args()
-    names = options.settings.split(",")
+    names = options.settings.split(";")
     times = {}
     for state in ("quiet", "busy"):
         others = [

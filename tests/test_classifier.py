@@ -348,3 +348,37 @@ def test_a_classifier_of_arrays_is_saved_for_python(few, tmp_path):
     np.testing.assert_array_equal(found, model.predict_proba(graph.features))
     with pytest.raises(ModelError, match="was not trained on a table"):
         back.predict(pd.DataFrame(graph.features))
+
+
+def test_sample_weight_of_one_changes_nothing_and_of_zero_hides_a_label(few):
+    graph, y = few
+    ones = np.ones(graph.n)
+    plain = quick(held_out=0).fit(graph.features, y, edges=graph.links)
+    even = quick(held_out=0).fit(graph.features, y, ones, edges=graph.links)
+    np.testing.assert_allclose(
+        plain.predict_proba(graph.features), even.predict_proba(graph.features), atol=1e-5
+    )
+    hidden, weights = y.copy(), ones.copy()
+    hidden[0], weights[0] = None, 0.0
+    without = quick(held_out=0).fit(graph.features, hidden, edges=graph.links)
+    zero = quick(held_out=0).fit(graph.features, y, weights, edges=graph.links)
+    np.testing.assert_allclose(
+        without.predict_proba(graph.features), zero.predict_proba(graph.features), atol=1e-5
+    )
+
+
+def test_a_heavier_label_pulls_predictions_towards_its_class(few):
+    """Two labels of different classes at the same place: the heavier one wins there."""
+    x = np.zeros((4, 1), dtype=np.float32)
+    y, edges = np.array(["a", "b", "a", "b"]), np.empty((0, 2), dtype=int)
+    for heavy, label in (([9, 1, 9, 1], "a"), ([1, 9, 1, 9], "b")):
+        model = quick(held_out=0, epochs=20).fit(x, y, heavy, edges=edges)
+        assert (model.predict(x) == label).all()
+
+
+def test_sample_weight_is_refused_in_words(few):
+    graph, y = few
+    with pytest.raises(OptionError, match="sample_weight must contain numbers from 0"):
+        quick().fit(graph.features, y, -np.ones(graph.n), edges=graph.links)
+    with pytest.raises(OptionError, match="sample_weight is for selflinkdist"):
+        quick(method="linkdist").fit(graph.features, y, np.ones(graph.n), edges=graph.links)

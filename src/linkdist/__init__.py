@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         semi_supervised,
     )
     from linkdist.model import Model, from_features, with_links
+    from linkdist.tables.transformer import TableEncoder
     from linkdist.trained_model import TrainedModel, load_model, train
     from linkdist.training.fit import Fit, fit
 
@@ -33,6 +34,7 @@ __all__ = [
     "LinkDistClassifier",
     "Model",
     "Split",
+    "TableEncoder",
     "TrainedModel",
     "View",
     "fit",
@@ -62,6 +64,7 @@ _HOMES = {
         "semi_supervised",
     ),
     "model": ("Model", "from_features", "with_links"),
+    "tables.transformer": ("TableEncoder",),
     "trained_model": ("TrainedModel", "load_model", "train"),
     "training.fit": ("Fit", "fit"),
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -20,7 +21,6 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,7 +29,9 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, as_links
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.data.user_arrays import (
+    class_weights,
     known_labels,
+    label_weights,
     links_of,
     mask_of,
     row_names,
@@ -153,6 +155,7 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,  # noqa: ANN401
         y: Any,  # noqa: ANN401
+        sample_weight: npt.ArrayLike | None = None,
         *,
         edges: Any = None,  # noqa: ANN401
         validation: npt.ArrayLike | None = None,
@@ -167,6 +170,9 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             missing values, is encoded as `linkdist train` does it (see `TableEncoder`).
         y : (n,) array
             Classes; -1, None or NaN where unknown.
+        sample_weight : (n,) array, optional
+            How much the label of each node counts for the teachers of SelfLinkDist; 0 makes a label
+            unknown. Weights of nodes without a label are ignored.
         edges : links, optional
             Links in any form that `data.graph.as_links` reads; without links the result is a plain
             MLP.
@@ -181,8 +187,11 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = self._features(X, reset=True)
         labels = self._learn_classes(y, features.shape[0])
         links = links_of(edges, features.shape[0], nodes)
+        weights = label_weights(sample_weight, features, self.method)
+        if weights is not None:
+            labels = np.where(weights > 0, labels, UNKNOWN)
         graph = Graph.build(features, links, labels, self._class_names)
-        return self._train(graph, validation)
+        return self._train(replace(graph, label_weights=weights), validation)
 
     def partial_fit(
         self,
@@ -421,7 +430,8 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             baselines=True,
             **{name: getattr(self, name) for name in FIT_PARAMETERS},
         )
-        self.model_ = reweighted(result.model, self._class_weights(graph.labels))
+        weights = class_weights(self.class_weight, self.classes_, graph.labels)
+        self.model_ = reweighted(result.model, weights)
         self.n_iter_ = result.epochs
         self.estimates_ = result.estimates
         self.alpha_ = result.model.alpha.cpu().numpy()
@@ -430,18 +440,6 @@ class LinkDistClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._seed = seeds[0]
         self._memory = make_replay_buffer(graph, splits, self._seed)
         return self
-
-    def _class_weights(self, labels: IntArray) -> npt.NDArray[np.float64] | None:
-        if self.class_weight is None:
-            return None
-        known, classes = self.classes_[labels[labels != UNKNOWN]], self.classes_
-        try:
-            weights = np.asarray(compute_class_weight(self.class_weight, classes=classes, y=known))
-        except ValueError as error:
-            raise OptionError(f"class_weight is not valid: {error}") from error
-        if not (weights > 0).all() or not np.isfinite(weights).all():
-            raise OptionError(f"class_weight must contain positive numbers; found {weights}.")
-        return weights
 
     @property
     def _class_names(self) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 Every message says what was found, what the rule is and what to do::
 
     LinkDistError
-    ├── GraphError      the graph itself is not one (also a ValueError)
+    ├── GraphError      the arrays do not form a valid graph (also a ValueError)
     ├── DataError       a data set's raw files are missing, truncated or not the published ones
     ├── TableError      a table of nodes or links cannot be used (also a ValueError)
     ├── ModelError      a model's directory is missing, newer, cut off or tampered with
     ├── StoreError      a graph's directory is missing, half-built, newer, cut off or changed
     ├── SplitError      a split cannot be drawn from this graph
     ├── OptionError     an option's value is unknown or out of range
-    └── DeviceError     the device asked for is not there
+    └── DeviceError     the requested device is not available
 
 The command line prints such an error without a traceback and exits with code 2.
 """

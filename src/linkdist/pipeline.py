@@ -1,4 +1,4 @@
-"""The pipeline: data in, a model directory out; then updates and export.
+"""The pipeline: data in, a model directory out; then its export to ONNX.
 
 `train` is the one place where a training is started, evaluated and saved. What differs between
 tables, graphs in memory, stores and Ray workers is a `Source`: it reads the data and fits a model.
@@ -36,6 +36,7 @@ from linkdist.tables.io import open_table
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, read_links
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
+from linkdist.tables.source import ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
@@ -163,7 +164,7 @@ class Source(Protocol):
     """Data that a model can be trained on."""
 
     resume_rule: str
-    """What a resumed training must have in common with the interrupted one."""
+    """What must be unchanged to resume a training."""
 
     unit: str
     """What a checkpoint counts, such as epochs."""
@@ -343,8 +344,7 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
     """Read the tables, and report what was understood of them."""
     nodes, graph, report = read_graph(tables, callback)
     callback.summary(summarise(tables, nodes, report))
-    roles = ("id", "label", "unknown", "source", "target")
-    about = {role: getattr(tables, role) for role in roles}
+    about = {role: getattr(tables, role) for role in ROLES}
     about["data"] = describe_data(graph, str(report))
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 

@@ -39,7 +39,7 @@ class Callback:
         """The current stage has finished `done` of `total` steps; a total of 0 is unknown."""
 
     def columns(self, guesses: Mapping[str, Any]) -> None:
-        """The type of each column was inferred; the values are `linkdist.tables.schema.Guess`."""
+        """The kind of each column was inferred; the values are `linkdist.tables.schema.Guess`."""
 
     def summary(self, summary: object) -> None:
         """The tables were read; `summary` is a `linkdist.tables.summary.Summary`."""

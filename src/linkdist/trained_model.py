@@ -1,4 +1,4 @@
-"""Train on tables and use the result: the Python interface that the command line calls, too.
+"""Train on tables and use the result: the Python interface, which the command line also uses.
 
 model = linkdist.train(nodes, links, id="paper", label="field")
 model.predict(new_nodes)                          # from features
@@ -107,8 +107,8 @@ def train(
             tables, Path(out), settings, resume=resume, force=force, callback=callback, tsne=tsne
         )
         return TrainedModel.of(saved, directory=Path(out))
-    if resume:
-        raise OptionError("resume needs out, the model directory of the interrupted training.")
+    if resume or force or tsne is not None:
+        raise OptionError("resume, force and tsne need out, the model directory to write.")
     callback = callback or Callback()
     settings.check()
     trained = pipeline.read_tables(tables, callback).train(settings, None, callback)

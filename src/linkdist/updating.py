@@ -34,7 +34,7 @@ def update(
     epochs: int | None = None,
     seed: int = 0,
     device: str = "auto",
-    force: bool = True,
+    force: bool = False,
     callback: Callback | None = None,
 ) -> Saved:
     """Update a model with new nodes and links.
@@ -51,7 +51,7 @@ def update(
     epochs, seed, device
         See `linkdist.training.replay.update`.
     force : bool
-        Whether to replace a model that is not the result of the same update.
+        Whether to replace a model that is neither the old one nor the result of the same update.
     callback : Callback, optional
         Receives progress and messages.
     """
@@ -67,7 +67,8 @@ def update(
     for sentence in (str(report), *nodes.notices):
         callback.note(sentence)
     training = digest_of(graph, [saved.about.get("training"), epochs, seed])
-    check_replaced(out, training, force)
+    itself = not isinstance(model, Saved) and out.resolve() == Path(model).resolve()
+    check_replaced(out, training, force or itself)
     before = _label_accuracy(on_device, graph)
     callback.stage("updating")
     memory = update_model(

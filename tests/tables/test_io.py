@@ -451,7 +451,7 @@ def test_leading_zeros_of_ids_are_significant(csv):
     assert links.tolist() == [[0, 1]]
     assert report == LinkReport(total=2, kept=1, unknown=1, examples=((2, "7"),))
     assert str(report) == (
-        "1 links from 2 rows; skipped, with unknown nodes: 1 (first: '7' in row 2)."
+        "1 links from 2 rows; links to unknown nodes skipped: 1 (first: '7' in row 2)."
     )
 
 

@@ -50,11 +50,11 @@ NUMBERS = [str(i * i) for i in range(ROWS)]
 @pytest.mark.parametrize(
     ("columns", "warning"),
     [
-        ({"age": ["old", *NUMBERS[1:]]}, "1 value is no number and counts as missing: 'old'"),
+        ({"age": ["old", *NUMBERS[1:]]}, "1 value is not a number and is treated as missing"),
         ({"age": ["old", "new", *NUMBERS[2:]]},
-         "'age': 2 values are no number and count as missing: 'old', 'new'"),
+         "'age': 2 values are not numbers and are treated as missing: 'old', 'new'"),
         ({"day": ["soon", *(f"2004-05-{i:02d}" for i in range(1, ROWS))]},
-         "'day': 1 value is no date and counts as missing: 'soon'"),
+         "'day': 1 value is not a date and is treated as missing: 'soon'"),
         ({"code": [f"x{i}" for i in range(ROWS)]}, "'code': one word, different in every row"),
         ({"row": range(ROWS)}, "'row': counts the rows, like an id"),
         ({"day": [f"05/{i % 9 + 1:02d}/2004" for i in range(ROWS)]}, "month or the day"),

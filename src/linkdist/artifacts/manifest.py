@@ -149,7 +149,7 @@ def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
     except OSError as error:
         raise ModelError(f"{target} cannot be read: {error.strerror}.") from error
     if HEADER not in files:
-        raise ModelError(f"{target} has no {HEADER}, so it is no model. {OTHER}")
+        raise ModelError(f"{target} has no {HEADER}, so it is not a model directory. {OTHER}")
     return files
 
 
@@ -158,13 +158,15 @@ def _parse(target: Path, text: bytes) -> dict[str, Any]:
         header: dict[str, Any] = json.loads(text)
         number = header["format"]
     except (ValueError, RecursionError, LookupError, TypeError) as error:
-        raise ModelError(f"{target / HEADER} is no model's header, or cut off. {AGAIN}") from error
+        found = f"{target / HEADER} is not a valid model header, or it is truncated"
+        raise ModelError(f"{found}. {AGAIN}") from error
     if not isinstance(number, int) or number != FORMAT:
         writer = header.get("program", "of another version")
+        older = isinstance(number, int) and number < FORMAT
+        advice = "Train again." if older else "Upgrade it: pip install --upgrade linkdist."
         raise ModelError(
             f"{target} has format {number!r}, written by linkdist {writer}; this is linkdist "
-            f"{version('linkdist')}, which reads format {FORMAT}. Upgrade it: "
-            "pip install --upgrade linkdist."
+            f"{version('linkdist')}, which reads format {FORMAT}. {advice}"
         )
     return header
 

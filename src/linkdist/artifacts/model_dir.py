@@ -1,8 +1,8 @@
 """The model directory: everything that belongs to a model, in files that contain no code.
 
-    model.json             format, sizes, classes, α, columns, description of the training, digests
+    model.json             format, sizes, classes, α, κ, columns, description, digests
     weights.safetensors    the weights of R replicas
-    replay.safetensors  the replay buffer for updates, if there is one
+    replay.safetensors     the replay buffer for updates, if there is one
     model.onnx             the network for a service, if it was exported
     README.md, curve.svg   the model card
     report.html            the report, for models trained on tables

@@ -9,9 +9,9 @@ The output `probabilities` (n, C) is the mean over replicas. With the neighbour 
 `own_log_probabilities` and `neighbour_log_probabilities`, both (n, R, C). Prediction with links
 combines them for replica r and node i with neighbours j,
 
-    softmax(own[i, r] + α_r · mean_j neighbour[j, r])
+    softmax(κ_r · own[i, r] + α_r · mean_j neighbour[j, r])
 
-and averages over r. A node without neighbours has the first term only.
+and averages over r. A node without neighbours is predicted from `own` alone.
 
 The input is either `features` (n, d) as float32, or the raw columns of a table, which the graph
 standardises:

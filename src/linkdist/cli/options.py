@@ -51,7 +51,7 @@ Device = Annotated[
 Seed = Annotated[int, Option(help="Random seed for the split, the initial weights and sampling.")]
 Replicas = Annotated[
     int,
-    Option(help="Number of models to train at once, with the seeds seed, seed + 1 and so on."),
+    Option(help="Number of networks to train, with the seeds seed, seed + 1 and so on."),
 ]
 Epochs = Annotated[
     int | None,
@@ -276,7 +276,7 @@ def given(group: Any) -> list[str]:  # noqa: ANN401
     ['--edges', '--strict']
     """
     return [
-        f"--{field.name.replace('_', '-')}"
+        f"--{field.name.removesuffix('_file').replace('_', '-')}"
         for field in fields(group)
         if getattr(group, field.name) != field.default
     ]

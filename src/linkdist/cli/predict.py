@@ -100,8 +100,8 @@ def update(
     epochs: Annotated[
         int | None,
         Option(
-            help="Number of passes over the new links. By default, an update takes a sixteenth of "
-            "the steps of a training from scratch."
+            help="Number of passes over the new links and the sample of old ones. By default, an "
+            "update takes a sixteenth of the steps of a training from scratch."
         ),
     ] = None,
     seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,

@@ -138,7 +138,7 @@ def check(directory: StoreDir) -> None:
     if problems:
         note(f"{directory}: {len(problems)} problem(s). Build the store again, or copy it again.")
         raise typer.Exit(1)
-    note(f"{directory} is whole: all digests match, and all links, labels and features are valid.")
+    note(f"{directory} is valid: all digests match, and all links, labels and features are valid.")
 
 
 def _rows(found: Store) -> list[tuple[str, Any]]:

@@ -121,7 +121,7 @@ class Training:
         str | None,
         Option(
             metavar="TIME",
-            help="Time that selflinkdist may take, such as 60s or 5m. It trains the best model "
+            help="Time limit for selflinkdist, such as 60s or 5m. It trains the best model "
             "that fits into this time, so the result depends on the machine.",
         ),
     ] = None
@@ -277,15 +277,13 @@ def parse_time(text: str) -> float:
 
 
 def _print_result(saved: Saved, output: Output) -> None:
-
     estimates = saved.about.get("estimates")
     if estimates is not None:
         title = f"Estimated accuracy in percent, from {estimates['labels']} labels"
         print_table(title, list(_estimate_rows(estimates)))
         for sentence in (*estimates["verdict"], *estimates["warnings"]):
             note(sentence)
-    else:
-        scores = saved.about.get("scores", {})
+    elif scores := saved.about.get("scores"):
         rows = [{"": key, "value": value} for key, value in scores.items()]
         print_table("Validation nodes", rows)
     report = "; report.html shows the results of the training" if saved.report_html else ""

@@ -51,6 +51,8 @@ class Graph:
         Names of the C classes.
     name : str
         Name of the graph in tables.
+    label_weights : (n,) float32 array, optional
+        How much the label of each node counts; by default all count alike.
     """
 
     features: FeatureMatrix
@@ -58,6 +60,7 @@ class Graph:
     labels: IntArray
     classes: tuple[str, ...]
     name: str = "graph"
+    label_weights: FloatArray | None = None
 
     @classmethod
     def build(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from linkdist.data.graph import UNKNOWN, IntArray, as_links, with_own_loops
+from linkdist.data.graph import UNKNOWN, FloatArray, IntArray, as_links, with_own_loops
 from linkdist.errors import OptionError
 
 
@@ -76,3 +77,37 @@ def row_numbers(validation: npt.ArrayLike, n: int) -> IntArray:
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
         raise OptionError(f"validation must hold row numbers from 0 to {n - 1}, or be a mask.")
     return np.unique(rows)
+
+
+def class_weights(
+    given: str | Mapping[Any, float] | None, classes: npt.NDArray[Any], labels: IntArray
+) -> npt.NDArray[np.float64] | None:
+    """The weight of each class, as scikit-learn's `class_weight` describes them.
+
+    Examples
+    --------
+    >>> class_weights("balanced", np.array(["a", "b"]), np.array([0, 0, 0, 1, -1]))
+    array([0.66666667, 2.        ])
+    """
+    if given is None:
+        return None
+    try:
+        known = classes[labels[labels != UNKNOWN]]
+        weights = np.asarray(compute_class_weight(given, classes=classes, y=known))
+    except ValueError as error:
+        raise OptionError(f"class_weight is not valid: {error}") from error
+    if not (weights > 0).all() or not np.isfinite(weights).all():
+        raise OptionError(f"class_weight must contain positive numbers; found {weights}.")
+    return weights
+
+
+def label_weights(given: npt.ArrayLike | None, X: Any, method: str) -> FloatArray | None:  # noqa: ANN401
+    """The weight of the label of each row of X, as scikit-learn's `sample_weight`."""
+    if given is None:
+        return None
+    if method != "selflinkdist":
+        raise OptionError(f"sample_weight is for selflinkdist; the method is {method}.")
+    weights: FloatArray = _check_sample_weight(given, X, dtype=np.float32)
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise OptionError("sample_weight must contain numbers from 0.")
+    return weights

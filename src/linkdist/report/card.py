@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
-
-TEMPLATES = Environment(loader=PackageLoader("linkdist.report"), autoescape=True)
+from linkdist.report._jinja import render
 
 
 def model_html(classes: Sequence[str], columns: Mapping[str, str], about: Mapping[str, Any]) -> str:
@@ -27,6 +25,5 @@ def model_html(classes: Sequence[str], columns: Mapping[str, str], about: Mappin
     >>> "<b>a &amp; b</b>" in model_html(["a & b", "c"], {"age": "numeric"}, {"method": "linkdist"})
     True
     """
-    return TEMPLATES.get_template("card.html").render(
-        classes=classes, columns=columns, about=about, estimates=about.get("estimates")
-    )
+    about = {"method": None, "label": None, "estimates": None, **about}
+    return render("card.html", classes=classes, columns=columns, about=about)

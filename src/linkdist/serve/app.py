@@ -4,7 +4,7 @@ POST /v1/predict          rows as JSON            GET /            the page
 POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
 
-The way of a request for predictions::
+How a prediction request is handled::
 
     guard.Guard                     checks the token, and counts
     app.predict                     the address

@@ -1,9 +1,9 @@
 """A loaded model, run by ONNX Runtime.
 
 An engine is loaded from a model directory once and never changes; a new model is a new engine. The
-ONNX file returns the log-probabilities of both heads. With links the prediction is, as in the
-paper, softmax(κ · own_i + α · mean_j neighbour_j), averaged over replicas. A node without links is
-predicted from its features.
+ONNX file returns the log-probabilities of both heads. With links the prediction is
+softmax(κ · own_i + α · mean_j neighbour_j), averaged over replicas, as in `linkdist.model`. A node
+without links is predicted from its features.
 """
 
 from __future__ import annotations

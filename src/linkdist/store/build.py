@@ -37,7 +37,7 @@ from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, 
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
-from linkdist.tables.source import Tables
+from linkdist.tables.source import ROLES, Tables
 from linkdist.tables.validation import Problems
 
 MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
@@ -234,7 +234,7 @@ class _Build:
             "counts": count_links(folder, layout.P),
             "loops": state["loops"] + state["isolated"],
             "synthetic": False,
-            "columns": {"id": tables.id, "label": tables.label, "encoders": encoders},
+            "columns": {**{role: getattr(tables, role) for role in ROLES}, "encoders": encoders},
             "source": {
                 "nodes": Path(tables.nodes).name,
                 "edges": Path(tables.edges).name,

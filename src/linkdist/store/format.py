@@ -66,6 +66,9 @@ class Columns(BaseModel):
 
     id: str
     label: str
+    unknown: list[str] = []
+    source: str | None = None
+    target: str | None = None
     encoders: list[dict[str, Any]]
 
 

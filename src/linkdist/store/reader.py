@@ -35,6 +35,7 @@ from linkdist.store.format import (
 )
 from linkdist.store.plan import COPIES
 from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.source import ROLES
 
 _verified: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -148,9 +149,9 @@ class Store:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a model directory records about the table: the columns `id` and `label`, if any."""
+        """What a model directory records about the tables: the roles of their columns, if any."""
         columns = self.manifest.columns
-        return {} if columns is None else {"id": columns.id, "label": columns.label}
+        return {} if columns is None else {role: getattr(columns, role) for role in ROLES}
 
     def features(
         self, part: int, out: npt.NDArray[Any] | None = None

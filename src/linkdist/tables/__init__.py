@@ -1,1 +1,1 @@
-"""Parquet and CSV to arrays and back: schema, validation, encoders, nodes, links."""
+"""Tables to arrays and back: files and data frames, schema, validation, encoders, nodes, links."""

@@ -136,7 +136,7 @@ class FeatureEncoder:
         Returns
         -------
         (n, d) float32 array or CSR matrix
-            Dense if all columns are numeric or vectors.
+            CSR if a column is categorical, text or tags, otherwise dense.
 
         Raises
         ------

@@ -206,7 +206,7 @@ class Csv(Table):
             self._sample = rows.slice(0, SAMPLE).cast(self.schema)
 
     def sample(self) -> pa.Table:
-        """The first rows of the first block; rows with missing values are left out."""
+        """The first rows of the first block; rows with too few or too many values are left out."""
         return self._sample
 
     def _read(

@@ -23,7 +23,7 @@ PLACEHOLDERS = {"na", "n/a", "nan", "none", "null", "unknown", "?", "-", "missin
 """Names of classes, in lower case, that often mean that the label is unknown."""
 
 MANY = 20
-"""A column with more different reals is more likely a number to predict than classes."""
+"""With more distinct decimal numbers than this, the column is probably a regression target."""
 
 
 def sorted_classes(text: pa.Array) -> tuple[str, ...]:
@@ -89,19 +89,6 @@ def check_known_classes(column: str, new: Mapping[str, int]) -> None:
             f"column {column!r} contains classes that the model does not know: {names}{more}. "
             "Leave these labels empty, or train a new model on all data."
         )
-
-
-def class_counts(text: pa.Array) -> dict[str, int]:
-    """The number of rows of each class.
-
-    Examples
-    --------
-    >>> class_counts(pa.array(["b", "a", None, "b"]))
-    {'a': 1, 'b': 2}
-    """
-    pairs = pc.value_counts(text.drop_null()).to_pylist()
-    counts = {pair["values"]: pair["counts"] for pair in pairs}
-    return {name: counts[name] for name in sorted_classes(text)}
 
 
 def label_warnings(column: str, counts: dict[str, int]) -> Iterator[str]:

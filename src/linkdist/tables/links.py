@@ -62,7 +62,7 @@ class LinkReport:
             parts.append(f"self-loops kept: {self.loops}")
         if self.unknown:
             first = ", ".join(f"{value!r} in row {row}" for row, value in self.examples)
-            parts.append(f"skipped, with unknown nodes: {self.unknown} (first: {first})")
+            parts.append(f"links to unknown nodes skipped: {self.unknown} (first: {first})")
         if self.unused:
             parts.append(f"columns that are not used: {', '.join(self.unused)}")
         return f"{'; '.join(parts)}."

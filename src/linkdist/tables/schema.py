@@ -120,7 +120,8 @@ def _guess_text(text: pa.Array, example: str) -> Guess:
     if distinct <= min(50, rows / 2):
         return Guess("categorical", why, example, mixed)
     if distinct == rows >= 10 and not pc.any(pc.match_substring_regex(text, r"\s")).as_py():
-        return Guess(None, "one word, different in every row, like an id", example)
+        why = "one word, different in every row, like an id"
+        return Guess(None, why, example, f"{why}, so it is left out. Name its kind to use it")
     return Guess("text", why, example, mixed)
 
 
@@ -149,7 +150,7 @@ def _row_number(values: pa.Array) -> str:
     if not pa.types.is_integer(values.type) or values.null_count or len(values) < 3:
         return ""
     steps = np.diff(values.to_numpy())
-    return "counts the rows, like an id; leave it out" if (steps == 1).all() else ""
+    return "looks like a row number; consider leaving it out" if (steps == 1).all() else ""
 
 
 def _either(formats: list[str]) -> str:

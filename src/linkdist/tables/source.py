@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
 
+ROLES = ("id", "label", "unknown", "source", "target")
+"""What a model directory records of `Tables`, so that later tables are read in the same way."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -22,7 +25,7 @@ class Tables:
     features : sequence of str, optional
         The columns that are features; by default all columns that can be.
     kinds : mapping of str to str
-        Columns whose type is given instead of inferred.
+        Columns whose kind is given instead of inferred.
     source, target : str, optional
         Columns of the link table; by default its first two.
     strict : bool

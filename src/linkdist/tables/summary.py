@@ -126,18 +126,17 @@ def _warnings(label: str, nodes: Nodes, classes: dict[str, int]) -> Iterator[str
     for name, guess in nodes.guesses.items():
         if guess.warning:
             yield f"column {name!r}: {guess.warning}."
-        if guess.kind is None and "like an id" in guess.why:
-            yield f"column {name!r}: {guess.why}, so it is left out. Name its kind to use it."
         if name in encoders and _is_constant(encoders[name]):
-            yield f"column {name!r} has the same value in every row, so it tells nothing."
+            yield f"column {name!r} has the same value in every row, so it carries no information."
         tally = nodes.tallies.get(name)
         if tally is not None and tally.unsuitable:
-            values = "1 value is" if tally.unsuitable == 1 else f"{tally.unsuitable} values are"
-            yield (
-                f"column {name!r}: {values} no {'date' if guess.kind == 'date' else 'number'} and "
-                f"count{'s' if tally.unsuitable == 1 else ''} as missing: "
-                f"{', '.join(tally.examples)}."
+            count, kind = tally.unsuitable, "date" if guess.kind == "date" else "number"
+            found = (
+                f"1 value is not a {kind} and is"
+                if count == 1
+                else (f"{count} values are not {kind}s and are")
             )
+            yield f"column {name!r}: {found} treated as missing: {', '.join(tally.examples)}."
 
 
 def _is_constant(encoder: Encoder) -> bool:

@@ -25,7 +25,7 @@ Rows: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 @dataclass
 class Tally:
-    """The values of a column that were not used as they are.
+    """The values of a column that were missing, unseen or invalid.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
         return f"{rule} {', '.join(parts)}".rstrip() + "."
 
     def notices(self) -> list[str]:
-        """A sentence for each column with values that were not used as they are.
+        """A sentence for each column with values that were missing, unseen or invalid.
 
         Examples
         --------

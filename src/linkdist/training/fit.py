@@ -107,8 +107,9 @@ def fit(
         One for each replica.
     epochs : int, optional
         Passes over the links; by default floor(200 / average degree). For SelfLinkDist, passes
-        over the nodes; by default 30, more on small graphs and fewer on large ones that folds
-        validate, and twice as many again if validation nodes find them better.
+        over the nodes. The default is 30; small graphs use more, large graphs with folds use
+        fewer. With validation nodes, training continues for twice as many and keeps the better
+        result.
     device : {'auto', 'cpu', 'cuda'}
         Where to train.
     inputs : Inputs, optional

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from linkdist.data.graph import IntArray
+from linkdist.data.graph import FloatArray, IntArray
 from linkdist.errors import DeviceError, check_names
 from linkdist.kernels import uses_triton
 from linkdist.nn.network import DROPOUT, HIDDEN, MOMENTUM, ForkedMLP
@@ -229,7 +229,7 @@ class Loop:
         self.done += 1
 
 
-def padded(rows: Sequence[IntArray], device: torch.device, value: int = 0) -> Tensor:
+def padded(rows: Sequence[IntArray | FloatArray], device: torch.device, value: int = 0) -> Tensor:
     """Arrays of different lengths as one tensor, padded with a value.
 
     Examples

@@ -1,7 +1,7 @@
 """Choose the nodes whose labels would help a model most.
 
-A good batch of nodes is uncertain, but not twenty times the same case. So the unlabelled nodes are
-grouped by k-means, each node weighted by the uncertainty of its prediction, and of each group the
+A good batch of nodes is uncertain and diverse. So the unlabelled nodes are grouped by k-means,
+ each node weighted by the uncertainty of its prediction, and of each group the
 node nearest to its centre is chosen. The groups are found in features averaged over the links, so
 that the nodes are spread over the graph, too.
 

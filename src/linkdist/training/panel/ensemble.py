@@ -55,7 +55,7 @@ class Replica:
     kind : {'kept', 'new row', 'known row'}
         Whether it is kept; otherwise what its validation nodes represent.
     known : (l,) int array
-        Labelled nodes that its view has without their labels, for scores only.
+        Labelled nodes that are visible without their labels; used only for scores.
     """
 
     view: View

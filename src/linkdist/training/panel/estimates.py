@@ -33,7 +33,7 @@ MODEL = {"features": "this model, from features", "links": "this model, with lin
 WITH_LINKS = ("label spreading", "hop averages", "with links")
 """Parts of the names of baselines that need links at prediction time."""
 FOLDED = 0.8
-"""Effective number of nodes for each node of a fold: they share the errors of one network."""
+"""Effective sample size per node of a fold: predictions of one network are correlated."""
 LARGEST = "largest class"
 TICKS = 10
 """How often the training of a baseline reports its progress."""

@@ -53,7 +53,7 @@ MEASURED_STEPS = 5
 """Number of steps that measure the time of a visit."""
 STUDENTS = 0.6
 """The share of a time budget for the students; teachers and scores need the rest."""
-TEACHING, LEARNING = 0.12, 0.85
+TEACHING, LEARNING = 0.15, 0.85
 """Where progress is when the teachers and the students have learned; baselines take the rest."""
 
 

@@ -361,7 +361,7 @@ class Calibration:
                 linked = np.array([alone[0], 0.0, alone[1]])
             loss = -log_p_of_labels(calibrated(z[None], log_prior, alone), labels)
             if estimated is not None:
-                alone[-1] += 1  # the labels are balanced by design; other nodes are not
+                alone[-1] += 1  # unlabelled nodes are not balanced as the labels are
                 linked[-1] += 1
             rows.append((alone, linked, log_prior, float(loss.mean()) if len(labels) else 0.0))
         return cls(*(np.array(part) for part in zip(*rows, strict=True)))

@@ -49,7 +49,9 @@ NEWTON_STEPS = 50
 """Maximum number of Newton steps; usually a few are enough."""
 
 
-def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Tensor) -> Tensor:
+def logistic_regression(
+    rows: Rows, labels: Tensor, d: int, C: int, strength: Tensor, weights: Tensor | None = None
+) -> Tensor:
     """Fit R logistic regressions.
 
     Parameters
@@ -62,6 +64,8 @@ def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Te
         Numbers of features and classes.
     strength : (R,) tensor
         c; the smaller, the smaller the weights.
+    weights : (R, m) tensor, optional
+        Factors of the loss of each row.
 
     Returns
     -------
@@ -78,6 +82,8 @@ def logistic_regression(rows: Rows, labels: Tensor, d: int, C: int, strength: Te
     R = len(labels)
     known = (labels >= 0).float().unsqueeze(-1)
     target = F.one_hot(labels.clamp(min=0), C) * known  # (R, m, C)
+    if weights is not None:
+        target = target * weights.unsqueeze(-1)
 
     def loss(point: Tensor) -> tuple[Tensor, Tensor]:
         parameters = point.detach().view(R, d + 1, C).requires_grad_()

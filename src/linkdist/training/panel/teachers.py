@@ -26,6 +26,7 @@ import torch
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn import functional as F
@@ -74,6 +75,10 @@ class TeachingContext:
         self.rows = padded([view.train for view in views], self.device)  # (T, m)
         labels = [view.labels[view.train] for view in views]
         self.labels = padded(labels, self.device, UNKNOWN)  # (T, m)
+        weights = graph.label_weights
+        self.weights = None  # (T, m)
+        if weights is not None:
+            self.weights = padded([weights[view.train] for view in views], self.device, 0)
 
     def among(self, nodes: Sequence[IntArray]) -> VisibleNeighbours:
         """The links among some nodes: one set of nodes for each of T' predictions."""
@@ -182,8 +187,9 @@ def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor
     T, A, H = len(context.views), len(STRENGTHS), len(rows)
     x, basis = _rotated(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
     strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(H * T)
-    labels = context.labels.repeat(A * H, 1)
-    parameters = logistic_regression(_Product(x, A), labels, x.shape[2], context.graph.C, strength)
+    labels, C = context.labels.repeat(A * H, 1), context.graph.C
+    weights = None if context.weights is None else context.weights.repeat(A * H, 1)
+    parameters = logistic_regression(_Product(x, A), labels, x.shape[2], C, strength, weights)
     parts = parameters.view(A, H, T, *parameters.shape[1:]).unbind(1)
     if basis is None:
         return [part.flatten(0, 1) for part in parts]
@@ -198,7 +204,8 @@ def _fit_averaged(context: TeachingContext, hop: int) -> Tensor:
     T, A = len(context.views), len(STRENGTHS)
     strength = torch.tensor(STRENGTHS, device=context.device).repeat_interleave(T)
     rows, labels = _Averaged(context, hop, A), context.labels.repeat(A, 1)
-    return logistic_regression(rows, labels, context.graph.d, context.graph.C, strength)
+    weights = None if context.weights is None else context.weights.repeat(A, 1)
+    return logistic_regression(rows, labels, context.graph.d, context.graph.C, strength, weights)
 
 
 def _repeated(part: Tensor, times: int) -> Tensor:
@@ -325,6 +332,9 @@ class LabelSpreading(Teacher):
         labels = torch.from_numpy(np.stack([view.labels for view in context.views]))
         one_hot = F.one_hot(labels.clamp(min=0), context.graph.C) * (labels >= 0).unsqueeze(-1)
         self.known = one_hot.float().to(context.device)  # (T, n, C)
+        if context.graph.label_weights is not None:
+            weights = torch.from_numpy(context.graph.label_weights).to(context.device)
+            self.known = self.known * weights.unsqueeze(-1)
         counts = self.known.sum(1, keepdim=True)
         self.prior = counts / counts.sum(-1, keepdim=True)
 
@@ -347,8 +357,12 @@ class Classifier(Teacher):
             labels = view.labels[view.train]
             # Most classifiers need two classes, and some return two columns for one class.
             classifier = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
+            weights = context.graph.label_weights
+            options = {}
+            if weights is not None and has_fit_parameter(classifier, "sample_weight"):
+                options["sample_weight"] = weights[view.train]
             with threadpool_limits(1):  # threads do not pay off on few rows
-                self.fitted.append(classifier.fit(columns[view.train], labels))
+                self.fitted.append(classifier.fit(columns[view.train], labels, **options))
 
     def _columns(self, links: VisibleNeighbours) -> Sequence[FeatureMatrix]:
         x, T = self.context.graph.features, len(links.visible)
