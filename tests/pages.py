@@ -8,12 +8,14 @@ tolerance, because another machine rounds differently, and seconds not at all.
 
 import contextlib
 import io
+import math
 import re
 import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])(?: s\b)?")
@@ -95,12 +97,15 @@ def python(source):
 
 def command(arguments):
     """What the command line prints, in this process; it must succeed."""
+    from linkdist.cli.console import Bars
     from linkdist.cli.main import main
 
     printed, before = io.StringIO(), sys.argv
     sys.argv = ["linkdist", *arguments]
+    # A page does not show the lines that tell how far a slow machine is.
+    patience = mock.patch.object(Bars, "EVERY", math.inf)
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with patience, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             main()
         code = 0
     except SystemExit as end:

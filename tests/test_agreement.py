@@ -206,7 +206,7 @@ def test_all_ways_agree_on_a_saved_classifier(folder, new):
     old = pyarrow.parquet.read_table(folder / "old.parquet")
     links = pyarrow.parquet.read_table(folder / "old_links.parquet")
     classifier = LinkDistClassifier(
-        epochs=3, device="cpu", class_weight="balanced", random_state=0
+        epochs=3, held_out=0, device="cpu", class_weight="balanced", random_state=0
     ).fit(
         old.select(list(KINDS)),
         old["class"].to_pylist(),

@@ -25,6 +25,10 @@ from linkdist.training.fit import METHODS
 EXPECTED_FAILURES = {
     "check_classifiers_classes": "it labels nodes -1, which here as in scikit-learn's own "
     "semi-supervised classifiers means unknown",
+    **dict.fromkeys(
+        [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")],
+        "a node that is there twice is two nodes of the graph, not one with twice the weight",
+    ),
 }
 
 
@@ -367,12 +371,14 @@ def test_sample_weight_of_one_changes_nothing_and_of_zero_hides_a_label(few):
     )
 
 
-def test_a_heavier_label_pulls_predictions_towards_its_class(few):
+def test_a_heavier_label_pulls_predictions_towards_its_class():
     """Two labels of different classes at the same place: the heavier one wins there."""
-    x = np.zeros((4, 1), dtype=np.float32)
-    y, edges = np.array(["a", "b", "a", "b"]), np.empty((0, 2), dtype=int)
-    for heavy, label in (([9, 1, 9, 1], "a"), ([1, 9, 1, 9], "b")):
-        model = quick(held_out=0, epochs=20).fit(x, y, heavy, edges=edges)
+    x, edges = np.zeros((60, 1), dtype=np.float32), np.empty((0, 2), dtype=int)
+    y = np.array(["a", "b", *[None] * 58], dtype=object)
+    for heavy, label in (("first", "a"), ("second", "b")):
+        weights = np.ones(60)
+        weights[["first", "second"].index(heavy)] = 9
+        model = quick(held_out=0, epochs=20).fit(x, y, weights, edges=edges)
         assert (model.predict(x) == label).all()
 
 

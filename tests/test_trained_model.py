@@ -211,7 +211,7 @@ def test_the_report_and_the_card_escape_names(tables, tmp_path):
         ({"epoch": 3}, OptionError, r"unknown option 'epoch' \(near: epochs"),
         ({"method": "gcn"}, OptionError, "unknown method 'gcn'"),
         ({"epochs": 0}, OptionError, "epochs must be 1 or more"),
-        ({"resume": True}, OptionError, "resume needs out"),
+        ({"resume": True}, OptionError, "resume, force and tsne need out"),
         ({"features": ["sise"]}, TableError, r"the node table: unknown column 'sise' \(near: size"),
         ({"kinds": {"size": "number"}}, OptionError, "unknown kind of column 'number'"),
         ({"source": "a"}, TableError, "the link table: unknown column 'a'"),

@@ -199,7 +199,9 @@ def test_a_file_is_not_replaced_and_an_empty_directory_is(tmp_path):
 def test_what_is_no_model_is_not_loaded(tmp_path):
     with pytest.raises(ModelError, match=r"there is no directory .*at all\. Name one"):
         load_model(tmp_path / "nowhere" / "at all")
-    with pytest.raises(ModelError, match=r"has no model\.json, so it is no model. Name one"):
+    with pytest.raises(
+        ModelError, match=r"has no model\.json, so it is not a model directory. Name one"
+    ):
         load_model(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(ModelError, match="there is no directory"):
@@ -321,7 +323,7 @@ def test_a_changed_header_is_refused(directory, changes, words):
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"format"', "[" * 100000, "\udcff"])
 def test_what_is_no_header_is_refused(directory, text):
     (directory / "model.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ModelError, match="is no model's header, or cut off"):
+    with pytest.raises(ModelError, match="is not a valid model header, or it is truncated"):
         load_model(directory)
 
 

@@ -90,3 +90,29 @@ def test_bars_say_nothing_in_a_log_but_when_a_training_ends(capsys):
         "digits inductive: MLP 81.00 ± 1.41 [1.0 s]",
         "cora is left out: no [file]",
     ]
+
+
+def test_bars_log_a_line_every_half_minute_without_a_terminal(capsys, monkeypatch):
+    now = iter([0.0, 0.0, 10.0, 31.0, 40.0, 62.0, 62.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(now, 100.0))
+    monkeypatch.setattr(console.TimeLeft, "seconds", lambda *_: 90.0)
+    bars = console.Bars()
+    bars.stage("training")
+    bars.progress(1, 10)
+    bars.progress(2, 10)
+    bars.progress(10, 10)
+    assert capsys.readouterr().err == "training: 20%, 1 min 30 s left\n"
+
+
+def test_quiet_bars_print_warnings_only(capsys):
+    with console.Bars(quiet=True) as bars:
+        bars.stage("training")
+        bars.note("12 links from 12 rows.")
+        bars.note("Warning: column 'unit' is constant.")
+    assert capsys.readouterr().err == "Warning: column 'unit' is constant.\n"
+
+
+def test_an_interruption_says_what_is_kept(capsys):
+    with pytest.raises(KeyboardInterrupt), console.Bars(kept=lambda: "Continue with: x --resume"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Continue with: x --resume\n"

@@ -44,7 +44,7 @@ def test_build_info_and_check(build, command, tmp_path):
     assert command("store", "info", tmp_path / "store")[:2] == (0, out)
     code, out, _ = command("store", "check", tmp_path / "store")
     assert code == 0
-    assert "is whole: all digests match" in out
+    assert "is valid: all digests match" in out
 
 
 def test_check_ends_with_1_where_there_is_a_problem(command, papers, tmp_path):

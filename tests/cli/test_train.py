@@ -71,3 +71,23 @@ def test_a_hyperparameter_out_of_range_is_an_error(command, papers, tmp_path, op
 def test_a_time_that_cannot_be_read_is_an_error(text):
     with pytest.raises(OptionError, match="a time must be a number"):
         parse_time(text)
+
+
+def test_an_interrupted_training_prints_the_command_that_continues(
+    command, papers, tmp_path, monkeypatch
+):
+    from linkdist.training.checkpoint import TrainingRun
+
+    real = TrainingRun.after
+
+    def after(run, done, total, tensors):
+        real(run, done, total, tensors)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingRun, "after", after)
+    tables = ("--nodes", papers / "nodes.csv", "--edges", papers / "links.csv")
+    about = ("--id", "paper", "--label", "field", "--method", "linkdist", "--device", "cpu")
+    code, _, err = command("train", *tables, *about, "--out", tmp_path / "model")
+    assert code == 130
+    assert "The last checkpoint is kept. Continue with:" in err
+    assert re.search(r"^linkdist train .*model --resume$", err, re.MULTILINE)

@@ -26,6 +26,7 @@ from linkdist.store.reader import Store
 from linkdist.tables.links import read_links
 from linkdist.tables.nodes import read_nodes
 from linkdist.tables.parsing import text_of
+from linkdist.tables.source import ROLES
 from tests.stores import as_arrays, build_papers, dense, papers_tables, small, tree, write
 
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20)
@@ -99,7 +100,7 @@ def check_same(tables, out, dtype, parts, **options):
     )
     assert store.loops == (graph.links[:, 0] == graph.links[:, 1]).sum()
     assert store.encoders.state() == nodes.encoders.state()
-    assert store.about == {"id": tables.id, "label": tables.label}
+    assert store.about == {role: getattr(tables, role) for role in ROLES} | {"unknown": []}
     known = graph.labels[graph.labels >= 0]
     assert list(store.manifest.labelled) == np.bincount(known, minlength=graph.C).tolist()
     return store

@@ -56,7 +56,7 @@ NUMBERS = [str(i * i) for i in range(ROWS)]
         ({"day": ["soon", *(f"2004-05-{i:02d}" for i in range(1, ROWS))]},
          "'day': 1 value is not a date and is treated as missing: 'soon'"),
         ({"code": [f"x{i}" for i in range(ROWS)]}, "'code': one word, different in every row"),
-        ({"row": range(ROWS)}, "'row': counts the rows, like an id"),
+        ({"row": range(ROWS)}, "'row': looks like a row number"),
         ({"day": [f"05/{i % 9 + 1:02d}/2004" for i in range(ROWS)]}, "month or the day"),
         *(({"unit": [value] * ROWS}, "'unit' has the same value in every row")
           for value in ("kg", 3.5, "two words", "a|b", ["a", "b"], [1.0, 2.0], "2004-05-31")),
@@ -77,7 +77,7 @@ def test_declared_unknown_labels_are_not_warned_about():
 
 
 def test_all_warnings_are_in_one_error():
-    with pytest.raises(TableError, match=r"'row': counts the rows.*'unit' has the same value"):
+    with pytest.raises(TableError, match=r"'row': looks like.*'unit' has the same value"):
         summary(row=range(ROWS), unit=["kg"] * ROWS, strict=True)
 
 

@@ -131,7 +131,8 @@ class Bars(Callback):
         seconds = self._left.seconds(done, total)
         left = "" if seconds is None else f"{format_duration(seconds)} left"
         self._bars.update(self._stage, completed=done, total=total or None, left=left)
-        if self._bars.disable and time.monotonic() - self._logged >= self.EVERY:
+        late = time.monotonic() - self._logged >= self.EVERY
+        if self._bars.disable and late and done != total:
             self._logged = time.monotonic()
             share = f"{done / total:.0%}" if total else f"{done} rows"
             self.note(", ".join(filter(None, [f"{self._name}: {share}", left])))

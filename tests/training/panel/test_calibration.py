@@ -128,6 +128,9 @@ class Labels:
         none = np.array([], dtype=np.int64)
         return np.concatenate([none, *(self.each[place] for place in places)])
 
+    def calibrating(self, places):
+        return np.ones(len(self.labels(places)), dtype=bool)
+
     def class_prior(self, replica):
         return class_prior(self.labels(replica.calibrated_by), C)
 
