@@ -124,6 +124,8 @@ CASES = [
     Case("a constant column", csv(unit=["kg"] * 24)),
     Case("a column without values", csv(note=[""] * 24)),
     Case("a row number", csv(row=list(map(str, range(24))))),
+    Case("a second column of ids, as numbers",
+         csv(user_id=[str(i * 7919 % 1000) for i in range(24)])),
     Case("a second column of ids", csv(code=[f"x{i * 7919 % 1000:03d}" for i in range(24)])),
     Case("separated tags", csv(genre=TAGS)),
     Case("lists of tags in Parquet", parquet(genre=[t.split("|") for t in TAGS]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ from linkdist.tables.parsing import (
 from linkdist.tables.validation import show_value
 
 KINDS = ("numeric", "date", "categorical", "text", "tags", "tags:binary", "vector")
+
+ID_NAME = re.compile(r"(.*[ _-])?(id|key|uid|index|number|no|nr)", re.IGNORECASE)
+"""Names of columns that often contain ids."""
 
 MOSTLY = 0.9
 """Text is a column of numbers or dates if at least this share of its values are."""
@@ -74,10 +78,10 @@ def guess(schema: pa.Schema, sample: pa.Table, leave_out: Collection[str]) -> di
     title: text, 2 different values in the first 2 rows
     """
     fields = [field for field in schema if field.name not in leave_out]
-    return {field.name: _guess(field.type, plain(sample[field.name])) for field in fields}
+    return {one.name: _guess(one.name, one.type, plain(sample[one.name])) for one in fields}
 
 
-def _guess(kind: pa.DataType, values: pa.Array) -> Guess:
+def _guess(name: str, kind: pa.DataType, values: pa.Array) -> Guess:
     present = _present(values)
     if not len(present):
         return Guess(None, "has no values in the first rows")
@@ -88,7 +92,7 @@ def _guess(kind: pa.DataType, values: pa.Array) -> Guess:
     if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
         return Guess("date", contains, example)
     if is_number(values.type) or pa.types.is_temporal(values.type):
-        return Guess("numeric", contains, example, _row_number(values))
+        return Guess("numeric", contains, example, _looks_like_an_id(name, values))
     if is_list(values.type):
         return _guess_list(present, contains, example)
     return Guess(None, f"{contains}, which cannot be a feature", example)
@@ -145,10 +149,12 @@ def _are_tags(text: pa.Array) -> bool:
     return len(tags) >= 1.5 * len(text) and len(set(tags)) <= len(tags) / 2
 
 
-def _row_number(values: pa.Array) -> str:
-    """A warning if whole numbers count the rows."""
+def _looks_like_an_id(name: str, values: pa.Array) -> str:
+    """A warning if whole numbers count the rows, or differ in every row and are named so."""
     if not pa.types.is_integer(values.type) or values.null_count or len(values) < 3:
         return ""
+    if ID_NAME.fullmatch(name) and len(values.unique()) == len(values):
+        return "different in every row, and named like an id; consider leaving it out"
     steps = np.diff(values.to_numpy())
     return "looks like a row number; consider leaving it out" if (steps == 1).all() else ""
 
