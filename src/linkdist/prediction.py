@@ -136,15 +136,13 @@ def predictions(
     callback.stage("predicting")
     table, problems, done = open_table(nodes, "the node table"), Problems(), 0
     batches = labelled_batches(table, id, label, encoders, problems=problems)
-    logits_of_batches: list[torch.Tensor] = []
-    seen: list[Predicted] = []
+    waiting: list[tuple[pa.Array, pa.Array, torch.Tensor]] = []
     for ids, labels, x in batches:
         if edges is None:
             yield Predicted(ids, labels, from_features(model, x))
         else:
             inputs = make_inputs(x, model.alpha.device)
-            logits_of_batches.append(torch.stack(logits(model.network, inputs)))
-            seen.append(Predicted(ids, labels, np.empty((0, 0), dtype=np.float32)))
+            waiting.append((ids, labels, torch.stack(logits(model.network, inputs))))
         done += len(ids)
         callback.progress(done, table.rows or 0)
     if not done:
@@ -152,11 +150,10 @@ def predictions(
     for notice in problems.notices():
         callback.note(notice)
     if edges is not None:
-        ids = pa.concat_arrays([part.ids for part in seen])
-        z, s = torch.cat(logits_of_batches, dim=2)
-        links = link_table(saved, edges)
-        p = _with_links(model, z, s, ids, id or "", links, callback)
-        yield Predicted(ids, pa.concat_arrays([part.labels for part in seen]), p)
+        all_ids, all_labels, both = zip(*waiting, strict=True)
+        ids, (z, s) = pa.concat_arrays(all_ids), torch.cat(both, dim=2)
+        p = _with_links(model, z, s, ids, id or "", link_table(saved, edges), callback)
+        yield Predicted(ids, pa.concat_arrays(all_labels), p)
 
 
 def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:

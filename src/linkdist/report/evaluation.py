@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.report.metrics import BINS
 from linkdist.training.panel.estimates import Z, interval
-
-BINS = 10
-"""Number of equally wide confidence bins for the calibration error."""
 
 RESAMPLED = 1000
 """Number of bootstrap samples for the interval of macro F1."""

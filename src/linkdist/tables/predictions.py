@@ -86,18 +86,16 @@ class PredictionWriter:
     ) -> None:
         self.path = Path(path)
         self._classes = pa.array(classes, pa.string())
-        if self.path.suffix.lower() not in SUFFIXES:
-            advice = f"Use one of {', '.join(SUFFIXES)}."
-            raise TableError(f"{self.path}: the suffix is not that of a table. {advice}")
+        _check_suffix(self.path)
         self._schema = prediction_schema(id_name, id_type, classes)
         self._waiting: list[pa.RecordBatch] = []
 
     def __enter__(self) -> Self:
         """Create the temporary file."""
         sweep_aside(self.path)
-        with self._written(), ExitStack() as stack:
+        with _written(self.path), ExitStack() as stack:
             self._file = stack.enter_context(replacing(self.path))
-            self._writer = self._make_writer()
+            self._writer = _make_writer(self._file, self.path, self._schema)
             self._open = stack.pop_all()
         return self
 
@@ -115,7 +113,7 @@ class PredictionWriter:
         if p.shape != (len(ids), len(self._classes)):
             shape = (len(ids), len(self._classes))
             raise TableError(f"probabilities must have shape {shape}; found {p.shape}.")
-        with self._written():
+        with _written(self.path):
             self._waiting.append(prediction_batch(ids, p, self._schema, self._classes))
             if sum(map(len, self._waiting)) >= GROUP:
                 self._write()
@@ -132,7 +130,7 @@ class PredictionWriter:
     ) -> None:
         """Rename the temporary file, or delete it after a failure."""
         if kind is None:
-            with self._written(), self._open:
+            with _written(self.path), self._open:
                 if self._waiting:
                     self._write()
                 self._writer.close()
@@ -141,25 +139,6 @@ class PredictionWriter:
         with suppress(Exception), self._open:
             self._writer.close()
             raise InterruptedError  # so that the file is not renamed
-
-    def _make_writer(self) -> Any:  # noqa: ANN401
-        if SUFFIXES[self.path.suffix.lower()] == "Parquet":
-            return pyarrow.parquet.ParquetWriter(self._file, self._schema)
-        tab = self.path.suffix.lower() == ".tsv"
-        options = pyarrow.csv.WriteOptions(delimiter="\t" if tab else ",")
-        return pyarrow.csv.CSVWriter(self._file, self._schema, write_options=options)
-
-    @contextmanager
-    def _written(self) -> Iterator[None]:
-        try:
-            yield
-        except pa.ArrowException as error:
-            advice = "Write Parquet, which supports more types of ids than CSV."
-            raise TableError(f"{self.path} cannot be written: {error}. {advice}") from error
-        except OSError as error:
-            advice = "Name an existing folder with write permission."
-            text = error.strerror or error
-            raise OptionError(f"{self.path} cannot be written: {text}. {advice}") from error
 
 
 def write_table(table: pa.Table, path: Path | str) -> None:
@@ -177,17 +156,34 @@ def write_table(table: pa.Table, path: Path | str) -> None:
     <BLANKLINE>
     """
     path = Path(path)
+    _check_suffix(path)
+    with _written(path), replacing(path) as file, _make_writer(file, path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _check_suffix(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         advice = f"Use one of {', '.join(SUFFIXES)}."
         raise TableError(f"{path}: the suffix is not that of a table. {advice}")
+
+
+def _make_writer(file: Any, path: Path, schema: pa.Schema) -> Any:  # noqa: ANN401
+    """A writer of Arrow for the format that the suffix names."""
+    if SUFFIXES[path.suffix.lower()] == "Parquet":
+        return pyarrow.parquet.ParquetWriter(file, schema)
+    tab = path.suffix.lower() == ".tsv"
+    options = pyarrow.csv.WriteOptions(delimiter="\t" if tab else ",")
+    return pyarrow.csv.CSVWriter(file, schema, write_options=options)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Turn errors of writing into errors that say what to do."""
     try:
-        with replacing(path) as file:
-            if SUFFIXES[path.suffix.lower()] == "Parquet":
-                pyarrow.parquet.write_table(table, file)
-            else:
-                tab = path.suffix.lower() == ".tsv"
-                options = pyarrow.csv.WriteOptions(delimiter="\t" if tab else ",")
-                pyarrow.csv.write_csv(table, file, options)
+        yield
+    except pa.ArrowException as error:
+        advice = "Write Parquet, which supports more types of ids than CSV."
+        raise TableError(f"{path} cannot be written: {error}. {advice}") from error
     except OSError as error:
         advice = "Name an existing folder with write permission."
         text = error.strerror or error
