@@ -19,7 +19,8 @@ import numpy as np
 from measure import RESULTS, write
 
 from linkdist import Split, fit, from_features, load_dataset, named_split, with_links
-from linkdist.data.graph import UNKNOWN, Graph, with_own_loops
+from linkdist.data.graph import UNKNOWN, Graph
+from linkdist.data.links import with_own_loops
 from linkdist.training.fit import METHODS
 from linkdist.training.loop import find_device
 from linkdist.training.replay import make_replay_buffer, update

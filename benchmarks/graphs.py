@@ -1,6 +1,8 @@
 """The graphs that choices and measurements use: the paper's sets, and others from LINKDIST_DATA.
 
-`load(name)` reads any of `PAPER` and `OTHERS`; none of their files is in the repository.
+`load(name)` reads any of `PAPER` and `OTHERS`, `load_numbers(name)` those of `NUMBERS`, with a
+number to predict. None of their files is in the repository. `draw`, `random_split` and
+`stratified_split` draw labels.
 """
 
 import json
@@ -11,12 +13,13 @@ import numpy as np
 from scipy import io, sparse
 
 from linkdist.data import datasets
-from linkdist.data.graph import Graph
+from linkdist.data.graph import Graph, stacked
 from linkdist.data.splits import Split
 
 PAPER = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]
 TWITCH = ["twitch-DE", "twitch-ENGB", "twitch-ES", "twitch-PTBR"]
 OTHERS = ["actor", "blogcatalog", "tolokers", "minesweeper", *TWITCH, "counties"]
+NUMBERS = ["counties", *TWITCH]
 
 
 def load(name):
@@ -37,6 +40,53 @@ def load(name):
     elif name == "tolokers":  # numbers of any size; minesweeper's are 0 or 1
         features = _standardised(features)
     return Graph.build(features, found["edges"], labels, name=name)
+
+
+def load_numbers(name):
+    """A graph by its name, with a number to predict: the margin of 2016, or the log of views."""
+    root = Path(os.environ["LINKDIST_DATA"])
+    if name == "counties":
+        table, features, pairs = _counties_table(root)
+        numbers = table["margin_2016"]
+    else:
+        table, features, pairs = _twitch_table(root, name)
+        numbers = np.log1p(table["views"])
+    return Graph.build(features, pairs, numbers, ("number",), name, task="regression")
+
+
+def together(graphs):
+    """Several graphs with the same features and classes as one, with their numbers as groups."""
+    sizes = [graph.n for graph in graphs]
+    starts = np.cumsum([0, *sizes[:-1]])
+    links = np.concatenate([g.links + start for g, start in zip(graphs, starts, strict=True)])
+    labels = np.concatenate([graph.labels for graph in graphs])
+    groups = np.repeat(np.arange(len(graphs)), sizes)
+    features, classes = stacked([graph.features for graph in graphs]), graphs[0].classes
+    return Graph.build(features, links, labels, classes, task=graphs[0].task, groups=groups)
+
+
+def everything(graph):
+    """A split with all labels for training."""
+    none = np.array([], dtype=np.int64)
+    return Split(np.arange(graph.n), none, none)
+
+
+def random_split(graph, share, seed):
+    """A share of the nodes for training, drawn at random; the others are test nodes."""
+    order = np.random.default_rng([13, seed]).permutation(graph.n)
+    return _two_parts(graph, order[: round(share * graph.n)])
+
+
+def stratified_split(graph, share, seed):
+    """A share of each class for training, drawn at random; the others are test nodes."""
+    order = np.random.default_rng([13, seed]).permutation(graph.n)
+    of_class = [order[graph.labels[order] == c] for c in range(graph.C)]
+    return _two_parts(graph, np.concatenate([c[: max(1, round(share * len(c)))] for c in of_class]))
+
+
+def _two_parts(graph, train):
+    none = np.array([], dtype=np.int64)
+    return Split(np.sort(train), none, np.setdiff1d(np.arange(graph.n), train))
 
 
 def draw(graph, kind, seed, final=True, most=2000):
@@ -78,22 +128,34 @@ def _blogcatalog(root):
 
 def _twitch(root, name):
     """Streamers of one country: the games they like, and whether they use mature language."""
+    table, features, links = _twitch_table(root, name)
+    mature = np.char.lower(table["mature"].astype(str)) == "true"
+    return Graph.build(features, links, mature.astype(np.int64), name=name)
+
+
+def _twitch_table(root, name):
+    """The table of a country in the order of its nodes, the games as features, and the links."""
     folder = root / "twitch" / name.split("-")[1]
     games = json.loads((folder / "features.json").read_text())
     table = np.genfromtxt(folder / "target.csv", delimiter=",", names=True, dtype=None)
-    n = len(table)
+    table = table[np.argsort(table["new_id"])]
     rows = np.repeat([int(node) for node in games], [len(set(g)) for g in games.values()])
     columns = np.concatenate([sorted(set(g)) for g in games.values()])
     ones = np.ones(len(rows), dtype=np.float32)
-    features = sparse.csr_matrix((ones, (rows, columns)), (n, 3170))
-    labels = np.zeros(n, dtype=np.int64)
-    labels[table["new_id"]] = np.char.lower(table["mature"].astype(str)) == "true"
+    features = sparse.csr_matrix((ones, (rows, columns)), (len(table), 3170))
     links = np.loadtxt(folder / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64)
-    return Graph.build(features, links, labels, name=name)
+    return table, features, links
 
 
 def _counties(root):
     """US counties: did the margin of 2016 grow against that of 2012? A label of two classes."""
+    table, features, pairs = _counties_table(root)
+    grew = (table["margin_2016"] > table["margin_2012"] + 0.05).astype(np.int64)
+    return Graph.build(features, pairs, grew, name="counties")
+
+
+def _counties_table(root):
+    """The table of US counties, its standardised columns without the margins, and the links."""
     table = np.genfromtxt(root / "counties" / "nodes.csv", delimiter=",", names=True)
     links = np.loadtxt(root / "counties" / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64)
     ids = table["fips"].astype(np.int64)
@@ -103,5 +165,4 @@ def _counties(root):
         name for name in table.dtype.names if name not in ("fips", "margin_2012", "margin_2016")
     ]
     x = np.stack([np.nan_to_num(table[name]) for name in columns], axis=1)
-    grew = (table["margin_2016"] > table["margin_2012"] + 0.05).astype(np.int64)
-    return Graph.build(_standardised(x).astype(np.float32), pairs, grew, name="counties")
+    return table, _standardised(x).astype(np.float32), pairs

@@ -64,25 +64,35 @@ def interleaved(ways, repeats, warm_up=2, burst=1):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def write(name, command, rows):
-    """Leave rows of a benchmark as JSON and as a Markdown table."""
-    RESULTS.mkdir(exist_ok=True)
-    about = {
+def about(command):
+    """The command, the commit, the date and the machine of a measurement."""
+    return {
         "command": command,
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
     }
-    whole = json.dumps({**about, "rows": rows}, indent=1, ensure_ascii=False)
+
+
+def write(name, command, rows, measured=None, notes=(), **more):
+    """Leave rows of a benchmark as JSON and as a Markdown table.
+
+    `measured` is what `about` gave where the rows were measured, if that was another machine;
+    `notes` are lines below the table, `more` goes into the JSON.
+    """
+    RESULTS.mkdir(exist_ok=True)
+    measured = measured or about(command)
+    whole = json.dumps({**measured, "rows": rows, **more}, indent=1, ensure_ascii=False)
     (RESULTS / f"{name}.json").write_text(whole + "\n")
     columns = list(dict.fromkeys(key for row in rows for key in row))
     lines = [
-        f"`{command}` at {about['commit']}, {about['date']}; {about['machine']['cpu']}; "
-        f"GPU: {about['machine']['gpu']}; PyTorch {about['machine']['torch']}.",
+        f"`{command}` at {measured['commit']}, {measured['date']}; {measured['machine']['cpu']}; "
+        f"GPU: {measured['machine']['gpu']}; PyTorch {measured['machine']['torch']}.",
         "",
         f"| {' | '.join(columns)} |",
         f"|{' --- |' * len(columns)}",
         *(f"| {' | '.join(str(row.get(c, '')) for c in columns)} |" for row in rows),
+        *notes,
     ]
     table = "\n".join(lines) + "\n"
     (RESULTS / f"{name}.md").write_text(table)

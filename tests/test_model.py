@@ -7,7 +7,7 @@ from linkdist import Graph, from_features, with_links
 from linkdist import model as model_module
 from linkdist.errors import GraphError
 from linkdist.model import Model, logits, message_passing
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import Neighbours, relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
 
@@ -37,8 +37,8 @@ def test_both_forms_against_dense_matrices(graph):
     alpha = np.array([0.3, 0.9])
     a = adjacency(graph)
     mean = a / np.maximum(a.sum(1, keepdims=True), 1)
-    neighbours = Neighbours([graph.edges], graph.n, CPU)
-    zt, st, at = (torch.tensor(x, dtype=torch.float32) for x in (z, s, alpha))
+    neighbours = relations_of(graph, graph.n, CPU)
+    zt, st, at = (torch.tensor(x, dtype=torch.float32) for x in (z, s[None], alpha[:, None]))
     for r in range(2):
         expected = log_softmax(z[r]) + alpha[r] * mean @ log_softmax(s[r])
         np.testing.assert_allclose(message_passing(zt, st, neighbours, at)[r], expected, atol=1e-5)
@@ -80,7 +80,7 @@ def test_probabilities_are_the_replicas_mean(graph):
     np.testing.assert_allclose(
         from_features(model, graph.features), z.softmax(-1).mean(0), atol=1e-6
     )
-    neighbours = Neighbours([graph.edges], graph.n, CPU)
+    neighbours = relations_of(graph, graph.n, CPU)
     expected = message_passing(z, s, neighbours, model.alpha).softmax(-1).mean(0)
     np.testing.assert_allclose(with_links(model, graph.features, graph.links), expected, atol=1e-6)
 

@@ -26,7 +26,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, as_links
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.links import as_links
 from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
 from linkdist.data.user_arrays import (
     class_weights,

@@ -3,18 +3,21 @@
 From features: the class with the highest own-label logit z, the prediction of a plain MLP. With
 links: the node's own prediction combined with the predictions of its neighbours j,
 
-    κ · log p(z_i) + α · mean_j log p(s_j)    'mean', the form behind the published numbers
-    z_i + α · Σ_j s_j                         'sum', the form that the paper writes
+    κ · log p(z_i) + Σ_k α_k · mean_j log p(s_kj)    'mean', the form behind the published numbers
+    z_i + Σ_k α_k · Σ_j s_kj                         'sum', the form that the paper writes
 
-The paper has κ = 1; calibration may choose another value (`training.panel.learning`). A node
-without neighbours is predicted from its features. A self-loop does not make a node its own
-neighbour.
+where k is a relation of links; with weights, the mean is weighted. The paper has one relation and
+κ = 1; calibration may choose other values (`training.panel.learning`). A node without neighbours is
+predicted from its features; with neighbours of some relations only, κ is between 1 and its value in
+proportion to their α. A self-loop does not make a node its own neighbour.
+
+For numbers and for several labels, the outputs take the place of log p (`nn.tasks`).
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +25,12 @@ import torch
 from torch import Tensor
 
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, FloatArray, Graph, IntArray, as_features
-from linkdist.errors import check_names
-from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
+from linkdist.data.links import LINKS, Links
+from linkdist.errors import GraphError, check_names
+from linkdist.nn.aggregation import Relations, VisibleNeighbours, relations_of
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import ForkedMLP
+from linkdist.nn.tasks import Classification, Task, task_named
 
 FORMS = ("mean", "sum")
 
@@ -41,22 +46,34 @@ class Model:
     ----------
     network : ForkedMLP
         The weights.
-    alpha : (R,) tensor
-        α, the weight of the neighbours' predictions.
+    alpha : (R, K) tensor
+        α, the weight of the neighbours' predictions for each neighbour head. For one head, (R,) is
+        accepted.
     classes : tuple of str
-        The names of the classes.
+        The names of the classes; for regression, the name of the number.
     kappa : (R,) tensor, optional
         κ, the weight of a node's own prediction next to its neighbours'; by default 1.
+    task : {'classification', 'regression', 'multilabel'}
+        What is predicted.
+    relations : tuple of str
+        Names of the relations of links.
+    directed : bool
+        Whether links have a direction, so that each relation has two heads.
     """
 
     network: ForkedMLP
     alpha: Tensor
     classes: tuple[str, ...]
     kappa: Tensor = field(default_factory=lambda: torch.ones(1))
+    task: str = "classification"
+    relations: tuple[str, ...] = LINKS
+    directed: bool = False
 
     def __post_init__(self) -> None:
-        """Give each replica its κ, on the device of α."""
-        kappa = self.kappa.to(self.alpha).expand_as(self.alpha).contiguous()
+        """Give each replica its κ, and each head its α, on one device."""
+        alpha = self.alpha.view(len(self.alpha), -1)
+        object.__setattr__(self, "alpha", alpha)
+        kappa = self.kappa.to(alpha).expand(len(alpha)).contiguous()
         object.__setattr__(self, "kappa", kappa)
 
     def to(self, device: torch.device) -> Model:
@@ -71,17 +88,21 @@ class Model:
         if self.network.first.weight.device == self.alpha.device == device:
             return self
         network = copy.deepcopy(self.network).to(device)
-        return Model(network, self.alpha.to(device), self.classes, self.kappa.to(device))
+        alpha, kappa = self.alpha.to(device), self.kappa.to(device)
+        return replace(self, network=network, alpha=alpha, kappa=kappa)
 
-    def predict_proba(self, features: FeatureMatrix, links: IntArray | None = None) -> FloatArray:
-        """Class probabilities (n, C), averaged over replicas.
+    def predict_proba(
+        self, features: FeatureMatrix, links: IntArray | Links | None = None
+    ) -> FloatArray:
+        """Class probabilities (n, C), averaged over replicas; for regression, numbers (n, 1).
 
         Parameters
         ----------
         features : (n, d) array or CSR matrix
             One row for each node.
-        links : (m, 2) array of int, optional
-            Pairs of linked nodes, for prediction with links.
+        links : (m, 2) array of int or Links, optional
+            Pairs of linked nodes, for prediction with links; with relations or directions as in
+            training.
 
         Examples
         --------
@@ -89,11 +110,21 @@ class Model:
         >>> model.predict_proba(np.zeros((5, 2), dtype=np.float32)).shape
         (5, 3)
         """
-        return _mean_probability(_logits_of(self, features, links))
+        return self.mean_prediction(_logits_of(self, features, links))
 
-    def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Neighbours) -> Tensor:
-        """Logits (R, n, C) with links, from the logits of both heads."""
-        return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa)
+    def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Relations) -> Tensor:
+        """Outputs (R, n, C) with links, from the outputs of all heads."""
+        return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa, task=self.output)
+
+    def mean_prediction(self, outputs: Tensor) -> FloatArray:
+        """Probabilities or numbers (n, C), averaged over replicas, from outputs (R, n, C)."""
+        mean: FloatArray = self.output.mean(outputs).mean(0).cpu().numpy()
+        return mean
+
+    @property
+    def output(self) -> Task:
+        """How the outputs of the network are read."""
+        return task_named(self.task)
 
     @property
     def d(self) -> int:
@@ -128,8 +159,6 @@ def from_features(model: Model, features: FeatureMatrix) -> FloatArray:
 def reweighted(model: Model, weights: npt.NDArray[np.float64] | None) -> Model:
     """The model with class probabilities multiplied by weights (C,) and normalised.
 
-    From features this is exact; with links, the weights count to the power of κ.
-
     Examples
     --------
     >>> model = Model(ForkedMLP(d=2, C=2, seeds=[0]), torch.ones(1), ("a", "b"))
@@ -140,16 +169,28 @@ def reweighted(model: Model, weights: npt.NDArray[np.float64] | None) -> Model:
     """
     if weights is None:
         return model
+    return shifted(model, torch.from_numpy(np.log(weights)).float())
+
+
+@torch.no_grad()
+def shifted(model: Model, by: Tensor, scale: float = 1.0) -> Model:
+    """A model whose outputs are multiplied by `scale` and shifted `by` (C,), in both modes.
+
+    The neighbour heads add the part of the shift that κ takes from the own head.
+    """
     network = copy.deepcopy(model.network)
-    bias = network.own.linear.bias
-    assert bias is not None
-    with torch.no_grad():
-        bias.add_(torch.from_numpy(np.log(weights)).to(bias))
-    return Model(network, model.alpha, model.classes, model.kappa)
+    total = model.alpha.sum(1)  # (R,)
+    rest = torch.where(total > 0, (1 - model.kappa) / total.clamp(min=1e-9), 0.0)
+    shares = [torch.ones_like(total), *[rest] * len(network.neighbours)]
+    for head, share in zip([network.own, *network.neighbours], shares, strict=True):
+        assert head.linear.bias is not None
+        head.linear.weight.mul_(scale)
+        head.linear.bias.mul_(scale).add_(share.view(-1, 1, 1) * by.to(share))
+    return replace(model, network=network)
 
 
 def disagreement(
-    model: Model, features: FeatureMatrix, links: IntArray | None = None
+    model: Model, features: FeatureMatrix, links: IntArray | Links | None = None
 ) -> FloatArray:
     """Share of the replicas that predict another class than the average of all replicas.
 
@@ -173,23 +214,49 @@ def disagreement(
     >>> disagreement(model, np.eye(2, dtype=np.float32)).tolist()
     [0.0, 0.0]
     """
-    p = _logits_of(model, features, links).softmax(-1)  # (R, n, C)
+    p = model.output.mean(_logits_of(model, features, links))  # (R, n, C)
     apart = p.argmax(-1) != p.mean(0).argmax(-1)
     share: FloatArray = apart.float().mean(0).cpu().numpy()
     return share
 
 
-def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | None) -> Tensor:
-    """Logits (R, n, C) from features or, if links are given, with links."""
+def _logits_of(model: Model, features: FeatureMatrix, links: IntArray | Links | None) -> Tensor:
+    """Outputs (R, n, C) from features or, if links are given, with links."""
     x, device = as_features(features, model.d), model.alpha.device
     if links is None:
         return logits(model.network, make_inputs(x, device))[0]
-    graph = Graph.build(x, links, np.full(x.shape[0], UNKNOWN), model.classes)
+    links = links if isinstance(links, Links) else Links(links)
+    check_relations(model, links)
+    n = x.shape[0]
+    unknown = np.full(n, UNKNOWN)
+    graph = Graph.build(x, links, unknown, model.classes if model.classes else None)
     z, s = logits(model.network, make_inputs(graph.features, device))
-    return model.with_neighbours(z, s, Neighbours([graph.edges], graph.n, device))
+    return model.with_neighbours(z, s, relations_of(graph, n, device))
 
 
-def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatArray:
+def check_relations(model: Model, links: Links) -> None:
+    """Raise a GraphError if links do not have the relations and directions of the training.
+
+    Examples
+    --------
+    >>> model = Model(ForkedMLP(d=2, C=2, seeds=[0]), torch.ones(1), ("a", "b"))
+    >>> check_relations(model, Links(np.array([[0, 1]]), directed=True))
+    Traceback (most recent call last):
+    linkdist.errors.GraphError: the links must be as in training: undirected, of the relation \
+links; found directed links of links.
+    """
+    if (links.relations, links.directed) == (model.relations, model.directed):
+        return
+    ways = {True: "directed", False: "undirected"}
+    names = ", ".join(model.relations)
+    relations = f"relation{'s' * (len(model.relations) > 1)} {names}"
+    raise GraphError(
+        f"the links must be as in training: {ways[model.directed]}, of the {relations}; found "
+        f"{ways[links.directed]} links of {', '.join(links.relations)}."
+    )
+
+
+def with_links(model: Model, features: FeatureMatrix, links: IntArray | Links) -> FloatArray:
     """Class probabilities from features and links, averaged over replicas.
 
     Parameters
@@ -217,16 +284,16 @@ def with_links(model: Model, features: FeatureMatrix, links: IntArray) -> FloatA
 
 @torch.no_grad()
 def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Own and neighbour logits of all nodes, each (R, n, C), computed in pieces."""
+    """Outputs z (R, n, C) and s (K, R, n, C) of all nodes, computed in pieces."""
     weight = network.first.weight
     R = weight.shape[0]
     piece = max(1, CHUNK[weight.device.type] // (R * network.hidden))
     if piece >= inputs.n:
         z, s = network(inputs)
-        return z.squeeze(1), s.squeeze(1)
+        return z.squeeze(1), s.squeeze(2)
     nodes = torch.arange(inputs.n, device=weight.device).split(piece)
     pieces = [network(inputs, rows.expand(R, 1, -1)) for rows in nodes]
-    z, s = (torch.cat(part, dim=2).squeeze(1) for part in zip(*pieces, strict=True))
+    z, s = (torch.cat(part, dim=-2).squeeze(-3) for part in zip(*pieces, strict=True))
     return z, s
 
 
@@ -234,60 +301,89 @@ def logits(network: ForkedMLP, inputs: Inputs) -> tuple[Tensor, Tensor]:
 def message_passing(
     z: Tensor,
     s: Tensor,
-    neighbours: Neighbours | VisibleNeighbours,
+    neighbours: Relations | VisibleNeighbours,
     alpha: Tensor,
     form: str = "mean",
     kappa: Tensor | None = None,
+    task: Task | None = None,
 ) -> Tensor:
-    """Combine a node's own logits with the predictions of its neighbours.
+    """Combine a node's own outputs with those of its neighbours.
 
     Parameters
     ----------
-    z, s : (R, n, C) tensors
-        Own-label and neighbour-label logits.
-    neighbours : Neighbours
+    z : (R, n, C) tensor
+        Outputs of the own head.
+    s : (K, R, n, C) tensor
+        Outputs of the neighbour heads.
+    neighbours : Relations
         The links; the form 'mean' also takes `VisibleNeighbours`.
-    alpha : (R,) tensor
-        α, the weight of the neighbours.
+    alpha : (R, K) tensor
+        α, the weights of the neighbours.
     form : {'mean', 'sum'}
         See the start of this module.
     kappa : (R,) tensor, optional
         κ of the form 'mean'; by default 1.
+    task : Task, optional
+        How outputs are read; by default as classes.
 
     Returns
     -------
     (R, n, C) tensor
-        Logits.
+        Outputs.
 
     Examples
     --------
-    >>> pair = Neighbours([np.array([[0, 1], [1, 0]])], 2, torch.device("cpu"))
-    >>> z, s = torch.zeros(1, 2, 2), torch.tensor([[[1.0, 0.0], [0.0, 3.0]]])
-    >>> message_passing(z, s, pair, torch.ones(1), form="sum")[0]
+    >>> pair = relations_of(Links(np.array([[0, 1]])), 2, torch.device("cpu"))
+    >>> z, s = torch.zeros(1, 2, 2), torch.tensor([[[[1.0, 0.0], [0.0, 3.0]]]])
+    >>> message_passing(z, s, pair, torch.ones(1, 1), form="sum")[0]
     tensor([[0., 3.],
             [1., 0.]])
     """
     check_names("form of message passing", [form], FORMS)
     if form == "sum":
-        assert isinstance(neighbours, Neighbours)
-        return combine(z, neighbours.sum(s), alpha)
-    own, mean = z.log_softmax(-1), neighbours.mean(s.log_softmax(-1))
-    return torch.where(neighbours.linked, combine(own, mean, alpha, kappa), own)
+        assert isinstance(neighbours, Relations)
+        return combine(z, neighbours.sums(s), alpha)
+    task = task or Classification()
+    return combine(
+        task.natural(z), neighbours.means(task.natural(s)), alpha, kappa, neighbours.linked
+    )
 
 
-def combine(own: Tensor, beside: Tensor, alpha: Tensor, kappa: Tensor | None = None) -> Tensor:
-    """κ · own + α · beside, for tensors (R, n, C) and one κ and α for each replica.
+def combine(
+    own: Tensor,
+    beside: Tensor,
+    alpha: Tensor,
+    kappa: Tensor | None = None,
+    linked: Tensor | None = None,
+) -> Tensor:
+    """κ · own + Σ_k α_k · beside_k, with a κ nearer to 1 for nodes that some heads do not link.
+
+    Parameters
+    ----------
+    own : (R, n, C) tensor
+        What a node says about itself.
+    beside : (K, R, n, C) tensor
+        What its neighbours say; 0 without neighbours.
+    alpha : (R, K) tensor
+        α.
+    kappa : (R,) tensor, optional
+        κ; by default 1.
+    linked : (K, R, n, 1) tensor of bool, optional
+        Which nodes have neighbours; by default all.
 
     Examples
     --------
     >>> one = torch.ones(1, 1, 2)
-    >>> combine(one, one, torch.tensor([0.5]), torch.tensor([2.0]))
+    >>> combine(one, one.unsqueeze(0), torch.tensor([[0.5]]), torch.tensor([2.0]))
     tensor([[[2.5000, 2.5000]]])
     """
-    own = own if kappa is None else kappa.view(-1, 1, 1) * own
-    return own + alpha.view(-1, 1, 1) * beside
-
-
-def _mean_probability(scores: Tensor) -> FloatArray:
-    mean: FloatArray = scores.softmax(-1).mean(0).cpu().numpy()
-    return mean
+    by = alpha.T.reshape(-1, len(alpha), 1, 1)  # (K, R, 1, 1)
+    if kappa is not None:
+        factor = kappa.view(-1, 1, 1)
+        if linked is not None:
+            share = (by * linked).sum(0) / torch.where((total := by.sum(0)) > 0, total, 1.0)
+            factor = share * factor + (1 - share)
+        own = factor * own
+    for weight, part in zip(by, beside, strict=True):
+        own = own + weight * part
+    return own

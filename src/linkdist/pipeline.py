@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from linkdist.artifacts.model_dir import (
     Saved,
@@ -24,111 +25,36 @@ from linkdist.artifacts.model_dir import (
     save_model,
 )
 from linkdist.artifacts.onnx import export_onnx, with_onnx
-from linkdist.data.graph import UNKNOWN, Graph, IntArray, with_own_loops
-from linkdist.data.splits import HELD_OUT, Split, held_out, keep_aside
-from linkdist.errors import ModelError, OptionError, TableError, check_names, check_seeds
+from linkdist.data.graph import Graph, known_labels
+from linkdist.data.links import LINKS, Links
+from linkdist.data.splits import Split
+from linkdist.errors import ModelError, TableError
 from linkdist.prediction import table_columns
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.io import open_table
+from linkdist.tables.graphs import links_of_graphs, read_each
+from linkdist.tables.io import TableLike, open_table
 from linkdist.tables.labels import check_known_classes
-from linkdist.tables.links import LinkReport, read_links
+from linkdist.tables.links import LinkReport, links_of
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
-from linkdist.tables.source import ROLES
+from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
+from linkdist.tables.targets import LabelFormat
+from linkdist.tables.trained_columns import trained_relations, with_trained_columns
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
-from linkdist.training.fit import METHODS, Fit, epoch_problems, fit, limit_problems
-from linkdist.training.loop import Hyperparameters
+from linkdist.training.fit import Fit, fit
+from linkdist.training.options import Options as Options
 from linkdist.training.panel.estimates import limits
-from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack, unpack
+from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_buffer, pack
 
 FITTED = 0.9
 """Where the progress of a training is when the model is fitted; the report takes the rest."""
 
 COMPARED = 10_000
 """Number of rows on which an exported model is compared with the original."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of a training.
-
-    Attributes
-    ----------
-    method : {'selflinkdist', 'colinkdist', 'linkdist'}
-        The training method.
-    replicas : int
-        Number of networks that are trained side by side and averaged.
-    epochs : int, optional
-        Number of epochs; see `linkdist.fit`.
-    held_out : float, optional
-        Share of the labels that form the validation split; see `linkdist.LinkDistClassifier`.
-    seed : int
-        Random seed for the split, the initial weights and sampling.
-    device : {'auto', 'cpu', 'cuda'}
-        Where to train.
-    budget : float, optional
-        Time limit of SelfLinkDist in seconds.
-    hyperparameters : Hyperparameters
-        Size of the network and how it is optimised.
-    """
-
-    method: str = "selflinkdist"
-    replicas: int = 1
-    epochs: int | None = None
-    held_out: float | None = None
-    seed: int = 0
-    device: str = "auto"
-    budget: float | None = None
-    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
-
-    @classmethod
-    def of(cls, **settings: Any) -> Options:  # noqa: ANN401
-        """Options from keyword arguments, those of `Hyperparameters` included.
-
-        Examples
-        --------
-        >>> Options.of(seed=3, hidden_size=64).hyperparameters.hidden_size
-        64
-        >>> Options.of(sed=3)
-        Traceback (most recent call last):
-        linkdist.errors.OptionError: unknown option 'sed' (near: seed); choose from method, \
-replicas, epochs, held_out, seed, device, budget, hidden_size, batch_size, learning_rate, dropout, \
-schedule.
-        """
-        network = [one.name for one in fields(Hyperparameters)]
-        own = [one.name for one in fields(cls) if one.name != "hyperparameters"]
-        check_names("option", settings, [*own, *network])
-        hyper = {name: settings.pop(name) for name in network if name in settings}
-        return cls(**settings, hyperparameters=Hyperparameters(**hyper))
-
-    @property
-    def seeds(self) -> range:
-        """One random seed for each replica."""
-        return range(self.seed, self.seed + self.replicas)
-
-    @property
-    def share(self) -> float:
-        """Share of the labels that form the validation split of the paper's methods."""
-        return HELD_OUT if self.held_out is None else self.held_out
-
-    def splits(self, labels: IntArray) -> list[Split]:
-        """One split for each replica; SelfLinkDist makes its own validation split or folds."""
-        if self.method == "selflinkdist":
-            return [keep_aside(labels, np.array([], dtype=np.int64))] * self.replicas
-        return [held_out(labels, self.share, seed) for seed in self.seeds]
-
-    def check(self) -> None:
-        """Raise an OptionError that lists every option that is out of range."""
-        check_names("method", [self.method], METHODS)
-        check_seeds(self.seed, self.replicas, "replicas")
-        problems = [*epoch_problems(self.epochs), *self.hyperparameters.problems()]
-        problems += limit_problems(self.held_out, self.budget)
-        if problems:
-            raise OptionError(" ".join(problems))
 
 
 @dataclass(frozen=True)
@@ -250,6 +176,8 @@ def describe(trained: Trained, options: Options) -> Saved:
     }
     if trained.fit.estimates is not None:
         about["estimates"] = trained.fit.estimates.as_json()
+    if decision := trained.fit.decision.as_json():
+        about["decision"] = decision
     return Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
 
 
@@ -306,6 +234,7 @@ class GraphSource:
 
     def train(self, options: Options, checkpoint: Keeper | None, callback: Callback) -> Trained:
         """Fit a model to the graph."""
+        options.check_graph(self.graph)
         graph, splits, hyper = (
             self.graph,
             options.splits(self.graph.labels),
@@ -326,6 +255,10 @@ class GraphSource:
             baselines=True,
             budget=options.budget,
             held_out=options.held_out,
+            loss=options.loss,
+            metric=options.metric,
+            class_weight=options.class_factors(graph),
+            hold_out_graphs=options.hold_out_graphs,
             **asdict(hyper) | {"batch_size": hyper.batch},
         )
         about = {"data": describe_data(graph, f"{len(graph.links)} links"), **self.about}
@@ -336,16 +269,22 @@ class GraphSource:
 
 def summarise_tables(tables: Tables, callback: Callback) -> Summary:
     """Read the tables as a training does, and return what was understood of them."""
-    nodes, _, report = read_graph(tables, callback)
-    return summarise(tables, nodes, report)
+    nodes, graph, report = read_graph(tables, callback)
+    return summarise(tables, nodes, report, graph.links)
 
 
 def read_tables(tables: Tables, callback: Callback) -> GraphSource:
     """Read the tables, and report what was understood of them."""
     nodes, graph, report = read_graph(tables, callback)
-    callback.summary(summarise(tables, nodes, report))
-    about = {role: getattr(tables, role) for role in ROLES}
-    about["data"] = describe_data(graph, str(report))
+    callback.summary(summarise(tables, nodes, report, graph.links))
+    about = {role: getattr(tables, role) for role in (*ROLES, *LINK_ROLES)} | {"task": nodes.task}
+    if written := nodes.label_format.state():
+        about["label_format"] = written
+    if report.ends is not None:
+        # A later table may have its columns in another order, which would turn the links round.
+        about["source"], about["target"] = report.ends
+    about["relations"] = graph.relations
+    about["data"] = describe_data(graph, str(replace(report, hints=())))
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 
@@ -365,7 +304,7 @@ def export(
         if features is None:
             raise TableError(f"{rows}: the table has no rows.")
     elif saved.replay is not None:
-        features = unpack(saved.replay, saved.model.classes).graph.features[:COMPARED]
+        features = saved.replay_buffer().graph.features[:COMPARED]
     else:
         raise ModelError("the model has no replay buffer to compare on; name a table of rows.")
     difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)
@@ -375,7 +314,8 @@ def export(
 def read_graph(
     tables: Tables, callback: Callback, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
-    """Read the tables; for an update, with the columns and classes of a model."""
+    """Read the tables; for an update, with the columns, classes and relations of a model."""
+    edges_of = links_of_graphs(tables.edges, tables.nodes)
     callback.stage("reading nodes")
     nodes = read_nodes(
         tables.nodes,
@@ -385,30 +325,58 @@ def read_graph(
         features=tables.features,
         encoders=None if saved is None else saved.encoders,
         progress=callback.progress,
-        classes=None if saved is None else saved.model.classes,
         unknown=tables.unknown,
         more_labels=tables.labels,
         text_encoder=tables.text_encoder,
+        task=tables.task,
+        graph=tables.graph,
+        label_format=None if saved is None else LabelFormat.of(saved.about, saved.model.classes),
     )
-    check_known_classes(tables.label, nodes.unknown_labels)
+    check_known_classes(nodes.label_format.columns[0], nodes.unknown_labels)
     callback.stage("reading links")
-    links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
-    links = with_own_loops(links, len(nodes.labels))
-    return nodes, Graph.build(nodes.features, links, nodes.labels, nodes.classes), report
+    relations = None if saved is None else trained_relations(saved.about)
+
+    def read(edges: TableLike, ids: pa.Array) -> tuple[Links, LinkReport]:
+        own = replace(tables, edges=edges)
+        if saved is not None:
+            own = with_trained_columns(own, saved.about, callback)
+        return links_of(own, ids, relations)
+
+    links, report = read_each(edges_of, nodes.ids, read)
+    graph = Graph.build(
+        nodes.features,
+        links.with_own_loops(len(nodes.labels)),
+        nodes.labels,
+        nodes.classes,
+        task=nodes.task,
+        groups=nodes.groups,
+    )
+    return nodes, graph, report
 
 
 def digest_of(graph: Graph, options: object) -> str:
     """A digest of the data and options of a training."""
     digest = hashlib.sha256(json.dumps(options).encode())
-    for part in (*feature_arrays(graph.features).values(), graph.links, graph.labels):
+    parts = [*feature_arrays(graph.features).values(), graph.links, graph.labels]
+    for part in parts if graph.groups is None else [*parts, graph.groups]:
         digest.update(np.ascontiguousarray(part).data)
+    if graph.heads != LINKS:
+        digest.update(json.dumps(graph.heads).encode())
+    for more in (graph.link_relation, graph.link_weights):
+        if more is not None:
+            digest.update(np.ascontiguousarray(more).data)
     return digest.hexdigest()
 
 
 def describe_data(graph: Graph, links: str) -> dict[str, Any]:
     """Number of nodes, labels of each class and links, for the model card."""
-    known = graph.labels[graph.labels != UNKNOWN]
-    counts = np.bincount(known, minlength=graph.C).tolist()
+    known = graph.labels[known_labels(graph.labels)]
+    if graph.task == "regression":
+        counts = [len(known)]
+    elif graph.task == "multilabel":
+        counts = known.sum(axis=0).tolist()
+    else:
+        counts = np.bincount(known, minlength=graph.C).tolist()
     labels = dict(zip(graph.classes, counts, strict=True))
     return {"nodes": graph.n, "labels": labels, "links": links}
 

@@ -13,18 +13,21 @@ import pyarrow as pa
 import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
-from linkdist.data.graph import both_directions
+from linkdist.data.links import Links
 from linkdist.errors import ModelError, TableError
 from linkdist.model import Model, from_features, logits
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.io import Table, TableLike, open_table
-from linkdist.tables.links import read_links
+from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.links import links_of
 from linkdist.tables.node_table import check_ids
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.predictions import PredictionWriter
+from linkdist.tables.source import Tables
+from linkdist.tables.targets import LabelColumns
+from linkdist.tables.trained_columns import trained_relations, with_trained_columns
 from linkdist.tables.validation import Problems
 from linkdist.training.loop import find_device
 
@@ -36,8 +39,8 @@ class Predicted(NamedTuple):
     ----------
     ids : (k,) array
         Ids, in the type of their column.
-    labels : (k,) array of large_string
-        Known labels, null where unknown.
+    labels : (k,) array
+        Known labels as they are written; see `linkdist.tables.targets.label_values`.
     probabilities : (k, C) float32 array
         Class probabilities.
     """
@@ -66,8 +69,9 @@ def predict(
         A table with the columns of the model.
     out : Path
         The table to write.
-    edges : path or table, optional
-        A table of links between these nodes. With links, the logits of all nodes are in memory.
+    edges : path or table, mapping of str to table, or list of paths, optional
+        Links between these nodes: a table, or one for each relation of the model. With links, the
+        logits of all nodes are in memory.
     device : {'auto', 'cpu', 'cuda'}
         Where to compute.
     callback : Callback, optional
@@ -110,7 +114,7 @@ def predictions(
     edges: TableLike = None,
     *,
     id: str | None = None,
-    label: str | None = None,
+    label: LabelColumns = None,
     device: str = "auto",
     callback: Callback | None = None,
 ) -> Iterator[Predicted]:
@@ -122,8 +126,10 @@ def predictions(
         The content of a model directory.
     nodes, edges, device, callback
         As in `predict`.
-    id, label : str, optional
-        The columns of ids, which links need, and of labels.
+    id : str, optional
+        The column of ids, which links need.
+    label : str or sequence of str, optional
+        The columns of labels.
 
     Raises
     ------
@@ -134,15 +140,18 @@ def predictions(
     _, encoders = table_columns(saved)
     model = saved.model.to(find_device(device))
     callback.stage("predicting")
+    tables = Tables(nodes, edges, id or "", label or "")
+    if edges is not None:
+        tables = with_trained_columns(tables, saved.about, callback)
     table, problems, done = open_table(nodes, "the node table"), Problems(), 0
     batches = labelled_batches(table, id, label, encoders, problems=problems)
-    waiting: list[tuple[pa.Array, pa.Array, torch.Tensor]] = []
+    waiting: list[tuple[pa.Array, pa.Array, torch.Tensor, torch.Tensor]] = []
     for ids, labels, x in batches:
         if edges is None:
             yield Predicted(ids, labels, from_features(model, x))
         else:
             inputs = make_inputs(x, model.alpha.device)
-            waiting.append((ids, labels, torch.stack(logits(model.network, inputs))))
+            waiting.append((ids, labels, *logits(model.network, inputs)))
         done += len(ids)
         callback.progress(done, table.rows or 0)
     if not done:
@@ -150,9 +159,10 @@ def predictions(
     for notice in problems.notices():
         callback.note(notice)
     if edges is not None:
-        all_ids, all_labels, both = zip(*waiting, strict=True)
-        ids, (z, s) = pa.concat_arrays(all_ids), torch.cat(both, dim=2)
-        p = _with_links(model, z, s, ids, id or "", link_table(saved, edges), callback)
+        all_ids, all_labels, *both = zip(*waiting, strict=True)
+        ids, (z, s) = pa.concat_arrays(all_ids), (torch.cat(part, dim=-2) for part in both)
+        links = _read_links(tables, trained_relations(saved.about), ids, callback)
+        p = _with_links(model, z, s, links)
         yield Predicted(ids, pa.concat_arrays(all_labels), p)
 
 
@@ -163,32 +173,22 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     return saved.about["id"], saved.encoders
 
 
-def link_table(saved: Saved, edges: TableLike) -> tuple[Table, str | None, str | None]:
-    """Open a link table; the ends of its links are the columns of the training, if it has them."""
-    table = open_table(edges, "the link table")
-    names = [saved.about.get(end) for end in ("source", "target")]
-    source, target = (name if name in table.schema.names else None for name in names)
-    return table, source, target
+def _read_links(
+    tables: Tables, relations: tuple[str, ...], ids: pa.Array, callback: Callback
+) -> Links:
+    """Read the links between nodes, whose ids must be unique."""
+    problems = Problems()
+    check_ids(ids, tables.id, problems)
+    problems.check()
+    callback.stage("reading links")
+    links, report = links_of(tables, ids, relations)
+    callback.links(report)
+    return links
 
 
 def _with_links(
-    model: Model,
-    z: torch.Tensor,
-    s: torch.Tensor,
-    ids: pa.Array,
-    column: str,
-    link_table: tuple[Table, str | None, str | None],
-    callback: Callback,
+    model: Model, z: torch.Tensor, s: torch.Tensor, links: Links
 ) -> npt.NDArray[np.float32]:
     """Predict all nodes at once: the neighbours of a node may be anywhere in the table."""
-    problems = Problems()
-    check_ids(ids, column, problems)
-    problems.check()
-    callback.stage("reading links")
-    links, report = read_links(link_table[0], ids, *link_table[1:])
-    callback.links(report)
-    neighbours = Neighbours([both_directions(links)], len(ids), model.alpha.device)
-    p: npt.NDArray[np.float32] = (
-        model.with_neighbours(z, s, neighbours).softmax(-1).mean(0).cpu().numpy()
-    )
-    return p
+    neighbours = relations_of(links, z.shape[-2], model.alpha.device)
+    return model.mean_prediction(model.with_neighbours(z, s, neighbours))

@@ -9,7 +9,7 @@ model.save("papers-model")                        # linkdist.load_model("papers-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,15 +25,17 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import link_table, predictions, table_columns
+from linkdist.prediction import predictions, table_columns
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import Evaluation, Evaluator
 from linkdist.report.metrics import evaluate_validation
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
-from linkdist.tables.labels import check_known_classes, encode_labels, without_unknown
+from linkdist.tables.label_warnings import no_labels
+from linkdist.tables.labels import check_known_classes
 from linkdist.tables.source import Tables
+from linkdist.tables.targets import LabelFormat, label_columns
 from linkdist.training.suggestion import suggest_nodes
 
 
@@ -42,7 +44,7 @@ def train(
     links: TableLike,
     *,
     id: str,
-    label: str,
+    label: str | Sequence[str],
     features: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
     source: str | None = None,
@@ -50,6 +52,11 @@ def train(
     unknown: Sequence[str] = (),
     labels: TableLike = None,
     text_encoder: TextEncoder | None = None,
+    relation: str | None = None,
+    weight: str | None = None,
+    directed: bool = False,
+    task: str | None = None,
+    graph: str | None = None,
     strict: bool = False,
     out: Path | str | None = None,
     resume: bool = False,
@@ -64,21 +71,36 @@ def train(
     ----------
     nodes, links : path or table
         Files (.parquet, .csv, .tsv, .jsonl, .csv.gz), folders of Parquet files, pandas or Polars
-        frames, or any object with `__arrow_c_stream__`.
-    id, label : str
-        Columns of the node table. A label is unknown if it is missing.
+        frames, or any object with `__arrow_c_stream__`. If links have relations, `links` may be a
+        mapping of their names to tables, or a list of files that are named like the relations.
+        If there are several graphs, `nodes` and `links` may be lists of as many tables, or mappings
+        of the names of the graphs to tables.
+    id : str
+        The column of ids.
+    label : str or sequence of str
+        The column of labels, which are unknown where it is empty; or several columns of 0 and 1.
     features : sequence of str, optional
         The columns that are features; by default all columns that can be.
     kinds : mapping of str to str, optional
         Columns whose kind is given instead of inferred.
     source, target : str, optional
-        Columns of the link table; by default its first two.
+        Columns of the link table; by default its first two without another role.
     unknown : sequence of str
         Values of the label column that mean an unknown label.
     labels : path or table, optional
         A table of ids and labels that adds labels, such as one that `TrainedModel.suggest` made.
     text_encoder : object with `encode(list of str) -> (n, k) array`, optional
         Computes the features of text columns, instead of tf-idf. It is not saved with the model.
+    relation : str, optional
+        The column of the link table with the relation of each link, such as 'cites'.
+    weight : str, optional
+        The column of the link table with the weight of each link, a positive number.
+    directed : bool
+        Whether links lead from `source` to `target`, and the two directions tell different things.
+    task : {'classification', 'regression', 'multilabel'}, optional
+        What the labels are; by default it is guessed, and the callback receives the guess.
+    graph : str, optional
+        The column of the node table with the names of graphs, if there are several.
     strict : bool
         Whether warnings, links to unknown nodes, duplicate links and self-loops are errors.
     out : Path, optional
@@ -99,7 +121,7 @@ def train(
     """
     tables = Tables(
         nodes, links, id, label, features, kinds or {}, source, target, strict, unknown, labels,
-        text_encoder,
+        text_encoder, relation, weight, directed, task, graph,
     )  # fmt: skip
     settings = Options.of(**options)
     if out is not None:
@@ -180,8 +202,8 @@ class TrainedModel(Saved):
         ----------
         nodes : path or table
             A table with the feature columns of the model; with links also the ids.
-        links : path or table, optional
-            Links between these nodes.
+        links : path or table, mapping of str to table, or list of paths, optional
+            Links between these nodes: a table, or one for each relation of the model.
         """
         best = self.predict_proba(nodes, links).argmax(axis=1)
         predicted: npt.NDArray[Any] = np.array(self.classes)[best]
@@ -198,7 +220,7 @@ class TrainedModel(Saved):
         nodes: TableLike,
         links: TableLike = None,
         *,
-        label: str | None = None,
+        label: str | Sequence[str] | None = None,
         device: str = "auto",
         callback: Callback | None = None,
     ) -> Evaluation:
@@ -208,8 +230,8 @@ class TrainedModel(Saved):
         ----------
         nodes, links
             As in `predict`, with a column of labels.
-        label : str, optional
-            The column of labels; by default that of the training.
+        label : str or sequence of str, optional
+            The columns of labels; by default those of the training.
         device, callback
             As in `linkdist.prediction.predict`.
 
@@ -219,20 +241,21 @@ class TrainedModel(Saved):
             If no row has a label, or labels are classes that the model does not know.
         """
         column, _ = table_columns(self)
-        label = label or self.about["label"]
-        evaluator, new = Evaluator(self.classes), dict[str, int]()
+        form = LabelFormat.of(self.about, self.classes)
+        form = form if label is None else replace(form, columns=label_columns(label))
+        evaluator, new, rows = Evaluator(self.classes), dict[str, int](), 0
         id = None if links is None else column
         for part in predictions(
-            self, nodes, links, id=id, label=label, device=device, callback=callback
+            self, nodes, links, id=id, label=form.columns, device=device, callback=callback
         ):
-            text = without_unknown(part.labels, self.about.get("unknown", ()))
-            labels, others = encode_labels(text, self.classes)
+            labels, others = form.encode(part.labels, first_row=rows + 1)
+            rows += len(labels)
             for name, count in others.items():
                 new[name] = new.get(name, 0) + count
             evaluator.add(labels, part.probabilities)
-        check_known_classes(label, new)
+        check_known_classes(form.columns[0], new)
         if not evaluator.rows:
-            raise TableError(f"column {label!r} contains no labels, so there is nothing to score.")
+            raise TableError(f"{no_labels(form.columns)}, so there is nothing to score.")
         return evaluator.result()
 
     def suggest(
@@ -268,13 +291,9 @@ class TrainedModel(Saved):
         """
         column, _ = table_columns(self)
         unknown = self.about.get("unknown", ())
-        edges, source, target = link_table(self, links)
-        tables = Tables(
-            nodes, edges, column, self.about["label"], source=source, target=target,
-            labels=labels, unknown=unknown,
-        )  # fmt: skip
+        tables = Tables(nodes, links, column, self.about["label"], labels=labels, unknown=unknown)
         read, graph, _ = read_graph(tables, callback or Callback(), self)
-        p = self.model.predict_proba(graph.features, graph.links)
+        p = self.model.predict_proba(graph.features, graph.all_links)
         without = graph.labels == UNKNOWN
         if count < 1 or not without.any():
             raise OptionError(

@@ -22,7 +22,7 @@ from linkdist.progress import Callback
 from linkdist.tables.source import Tables
 from linkdist.training.fit import epoch_problems
 from linkdist.training.loop import find_device
-from linkdist.training.replay import pack, unpack
+from linkdist.training.replay import pack
 from linkdist.training.replay import update as update_model
 
 
@@ -62,6 +62,11 @@ def update(
     saved = model if isinstance(model, Saved) else load_model(model)
     if saved.replay is None:
         raise ModelError("the model has no replay buffer, so it cannot be updated. Train again.")
+    if saved.model.task != "classification":
+        raise ModelError(
+            f"a model for {saved.model.task} cannot be updated. Train again on the old and new "
+            "tables."
+        )
     on_device = saved.model.to(find_device(device))
     nodes, graph, report = read_graph(tables, callback, saved)
     for sentence in (str(report), *nodes.notices):
@@ -73,7 +78,7 @@ def update(
     callback.stage("updating")
     memory = update_model(
         on_device,
-        unpack(saved.replay, on_device.classes),
+        saved.replay_buffer(),
         graph,
         method=saved.about.get("method", "colinkdist"),
         seed=seed,
@@ -97,7 +102,7 @@ def _label_accuracy(model: Model, graph: Graph) -> tuple[float, float] | None:
         float((p.argmax(axis=1)[known] == graph.labels[known]).mean())
         for p in (
             from_features(model, graph.features),
-            with_links(model, graph.features, graph.links),
+            with_links(model, graph.features, graph.all_links),
         )
     )
     return features, links

@@ -79,6 +79,76 @@ def test_strict_refuses_what_check_warns_about(command, tables):
     assert code == 0, err
 
 
+@pytest.fixture
+def many(tmp_path):
+    """A node table with labels of all tasks and a column of graphs; the options that name it."""
+    rows = range(60)
+    nodes = {
+        "id": rows,
+        "age": [i * 7 % 40 for i in rows],
+        "margin": [None if i % 10 == 0 else f"{i * 0.37 - 3:.3f}" for i in rows],
+        "even": [i % 2 == 0 for i in rows],
+        "big": [int(i > 19) for i in rows],
+        "country": ["DE" if i < 24 else "ES" for i in rows],
+    }
+    pd.DataFrame(nodes).to_csv(tmp_path / "nodes.csv", index=False)
+    links = {"from": rows, "to": [i // 2 * 2 for i in rows]}
+    pd.DataFrame(links).to_csv(tmp_path / "links.csv", index=False)
+    tables = ("--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "links.csv", "--id", "id")
+    return lambda *more: ("check", *tables, "--features", "age", *more)
+
+
+def test_check_says_the_task(command, many):
+    code, out, err = command(*many("--label", "margin"))
+    assert code == 0, err
+    found = words(out + err)
+    why = "guessed from column 'margin', which contains 54 different decimal numbers; --task"
+    assert f"Task: regression ({why} classification makes each number a class)" in found
+    assert "labels (margin): 54 numbers from -2.63 to 18.83, mean 8.1; unknown in 6 rows" in found
+    code, out, err = command(*many("--label", "margin", "--task", "classification"))
+    found = words(out + err)
+    assert code == 0, err
+    assert "Task: classification labels" in found
+    assert "54 different numbers, such as -0.040, look like a number to predict" in found
+    refused(command(*many("--label", "margin", "--task", "rank")), "unknown task 'rank'; choose")
+
+
+def test_check_takes_several_label_columns(command, many):
+    code, out, err = command(*many("--label", "even, big"))
+    assert code == 0, err
+    found = words(out + err)
+    assert "Task: multilabel (guessed from 2 label columns)" in found
+    assert "labels (even, big): even 30, big 40; unknown in 0 rows" in found
+    refused(
+        command(*many("--label", "even,age")), "column 'age' must contain 0 or 1.*row 2 has '7'"
+    )
+
+
+def test_check_takes_a_column_of_graphs(command, many):
+    code, out, err = command(*many("--label", "big", "--graph", "country"))
+    assert code == 0, err
+    assert "2 graphs: DE 24 rows, 24 labels; ES 36 rows, 36 labels" in words(out + err)
+    assert "country" not in words(out + err).replace("--graph country", "")
+
+
+def test_check_takes_a_pair_of_tables_for_each_graph(command, many, tmp_path):
+    frame = pd.read_csv(tmp_path / "nodes.csv")
+    pairs = []
+    for name, rows in frame.groupby("country"):
+        rows.assign(id=range(len(rows))).to_csv(tmp_path / f"{name}.csv", index=False)
+        (tmp_path / f"{name}-links.csv").write_text("a,b\n0,1\n1,2\n")
+        pairs += ["--nodes", tmp_path / f"{name}.csv", "--edges", tmp_path / f"{name}-links.csv"]
+    roles = ("--id", "id", "--label", "big", "--features", "age")
+    code, out, err = command("check", *pairs, *roles)
+    assert code == 0, err
+    found = words(out + err)
+    assert "2 graphs: DE 24 rows, 24 labels; ES 36 rows, 36 labels" in found
+    assert "links: 4 links from 4 rows" in found
+    refused(
+        command("check", *pairs[:-2], *roles), r"2 node tables \(DE, ES\) need as many link tables"
+    )
+
+
 def test_check_names_what_it_needs(command, tables):
     code, _, err = command("check", *tables)
     assert code == 2

@@ -40,7 +40,7 @@ def call():
 def test_fields_become_options_and_come_back_as_groups(call):
     result, received = call("x", "--width", "3", "--edges", "links.csv", "--strict", "--fast")
     assert result.exit_code == 0, result.output
-    links = LinkTable(edges=Path("links.csv"), strict=True)
+    links = LinkTable(edges=[Path("links.csv")], strict=True)
     assert received == [("x", Size(3, 2), links, True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,72 @@ def test_a_hyperparameter_out_of_range_is_an_error(command, papers, tmp_path, op
     about = ("--id", "paper", "--label", "field", "--out", tmp_path / "model")
     refused(command("train", *tables, *about, *option), message)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture
+def received(monkeypatch):
+    """The arguments that a training receives, instead of a training."""
+    arguments = {}
+
+    def train(**given):
+        arguments.update(given)
+        raise OptionError("seen enough.")
+
+    monkeypatch.setattr("linkdist.trained_model.train", train)
+    return arguments
+
+
+def test_tasks_graphs_and_their_options_reach_the_training(command, received, tmp_path):
+    pairs = ("--nodes", "DE.csv", "--nodes", "ES.csv", "--edges", "d.csv", "--edges", "e.csv")
+    roles = ("--id", "id", "--label", "even,loop", "--task", "multilabel", "--graph", "country")
+    options = ("--hold-out-graphs", "--metric", "macro-f1", "--class-weight", "balanced")
+    command("train", *pairs, *roles, *options, "--loss", "absolute", "--out", tmp_path / "model")
+    expected = {
+        "nodes": [Path("DE.csv"), Path("ES.csv")],
+        "links": [Path("d.csv"), Path("e.csv")],
+        "label": ["even", "loop"],
+        "task": "multilabel",
+        "graph": "country",
+        "hold_out_graphs": True,
+        "metric": "macro-f1",
+        "class_weight": "balanced",
+        "loss": "absolute",
+    }
+    assert {name: received[name] for name in expected} == expected
+
+
+def test_one_table_and_one_label_stay_single(command, received, tmp_path):
+    tables = ("--nodes", "n.csv", "--edges", "e.csv", "--id", "id", "--label", "y")
+    command("train", *tables, "--out", tmp_path / "model")
+    expected = {"nodes": Path("n.csv"), "links": Path("e.csv"), "label": "y", "task": None}
+    expected |= {"graph": None, "metric": None, "class_weight": None, "hold_out_graphs": False}
+    assert {name: received[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--metric", "f1"), "unknown metric 'f1'.*choose from accuracy, macro-f1, roc-auc"),
+        (("--class-weight", "even"), "unknown class weight 'even'; choose from balanced"),
+        (("--loss", "cubic"), "unknown loss 'cubic'; choose from squared, absolute"),
+        (("--hold-out-graphs",), "hold_out_graphs needs several graphs; there is one"),
+        (("--loss", "absolute"), "loss is for regression; the task is classification"),
+        (("--task", "ranking"), "unknown task 'ranking'; choose from classification"),
+    ],
+)
+def test_options_that_do_not_suit_the_task_are_errors(command, papers, tmp_path, options, message):
+    tables = ("--nodes", papers / "nodes.csv", "--edges", papers / "links.csv")
+    about = ("--id", "paper", "--label", "field", "--out", tmp_path / "model")
+    code, _, err = command("train", *tables, *about, *options, "--quiet")
+    assert code == 2
+    assert re.search(message, err)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("option", [("--metric", "roc-auc"), ("--hold-out-graphs",)])
+def test_options_for_tables_are_refused_with_a_store(command, tmp_path, option):
+    result = command("train", "--store", tmp_path / "store", "--out", tmp_path / "model", *option)
+    refused(result, f"Found {option[0]}")
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0s", "-1m", "infh", "nan"])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from linkdist import Graph
-from linkdist.data.graph import as_links, both_directions, with_own_loops
+from linkdist.data.links import as_links, both_directions, with_own_loops
 from linkdist.errors import GraphError
 
 PAIRS = np.array([[0, 1], [2, 3], [3, 0]])

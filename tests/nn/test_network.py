@@ -109,7 +109,7 @@ def test_the_heads_fork_from_one_hidden_layer():
     rows = torch.tensor([[[0, 1], [2, 2]]])
     bits = [torch.full((1, 2, 2, 1), 255, dtype=torch.uint8)] * 3
     z, s = network(inputs, rows, Noise(bits, torch.zeros(1, 1, 1)))
-    assert z.shape == s.shape == (1, 2, 2, 3)
+    assert z.shape == s[0].shape == (1, 2, 2, 3)
     z.sum().backward()
     assert network.trunk.linear.weight.grad is not None
     assert network.neighbour.linear.weight.grad is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkdist.data.graph import Graph, with_own_loops
+from linkdist.data.graph import Graph
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.pipeline import Tables
 from linkdist.progress import Callback
@@ -62,7 +63,7 @@ def graphs(draw):
 def in_memory(tables):
     nodes = read_nodes(tables.nodes, tables.id, tables.label, tables.kinds, tables.features)
     links, report = read_links(tables.edges, nodes.ids, tables.source, tables.target, tables.strict)
-    every = with_own_loops(links, len(nodes.labels))
+    every = links.with_own_loops(len(nodes.labels))
     return nodes, Graph.build(nodes.features, every, nodes.labels, nodes.classes), report
 
 
@@ -207,6 +208,19 @@ def test_ids_that_stand_twice_are_told_with_their_rows(table, tmp_path):
     assert "'0' in rows 1 and 9" in found
     assert "12 in total" in found
     assert refused(tables, tmp_path) == found, "asked again, the same is said"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "regression"}, "a store is for classification with one label column"),
+        ({"label": ["class", "age"]}, "a store is for classification with one label column"),
+        ({"graph": "age"}, "a store contains one graph"),
+        ({"nodes": ["a.csv", "b.csv"]}, "a store contains one graph"),
+    ],
+)
+def test_what_a_store_cannot_contain_is_refused(table, tmp_path, options, message):
+    assert message in refused(replace(table(), **options), tmp_path, OptionError)
 
 
 def test_missing_ids_and_labels_are_told_at_once(table, tmp_path):

@@ -76,6 +76,9 @@ def parquet(**columns):
 
 TAGS = ["drama|war", "war|love", "love", "drama|love", "war", "drama|war|love"] * 4
 RAGGED = [[1.0, 2.0], [1.0, 2.0, 3.0]] * 12
+NUMBERS = [f"{i * 0.37:.3f}" for i in range(24)]
+SEVERAL = ["math|art", "art|logic", "math", "art"] * 6
+GROUPED = "from,to\n" + "".join(f"P{i},P{(i * 5 + 2) % 24}\n" for i in range(0, 24, 2))
 CLEAN = csv()
 
 CASES = [
@@ -141,8 +144,33 @@ CASES = [
     Case("no labels", csv(field=[""] * 24)),
     Case("one class", csv(field=["math" if name else "" for name in FIELDS])),
     Case("a class with one label", csv(field=some("logic", of=FIELDS))),
-    Case("numbers to predict as labels", csv(field=[f"{i * 0.37:.3f}" for i in range(24)])),
-    Case("several labels in a row", csv(field=["math|art", "art|logic", "math", "art"] * 6)),
+    Case("numbers to predict as labels", csv(field=NUMBERS)),
+    Case("numbers to predict, declared as classes", csv(field=NUMBERS),
+         options={"task": "classification"}),
+    Case("words among numbers to predict", csv(field=some("many", of=NUMBERS))),
+    Case("an unknown number to predict that is written as -1",
+         csv(field=some("-1", rows=(3, 9), of=NUMBERS))),
+    Case("an infinite number to predict", csv(field=some("inf", of=NUMBERS))),
+    Case("one number to predict", csv(field=["3.5"] * 24), options={"task": "regression"}),
+    Case("many whole numbers as labels", csv(field=[str(i * i * 17 + 100) for i in range(24)])),
+    Case("several labels in a row", csv(field=SEVERAL)),
+    Case("several labels in a row, declared as classes", csv(field=SEVERAL),
+         options={"task": "classification"}),
+    Case("lists of labels in Parquet",
+         parquet(field=[[], ["art"], ["art", "math"], None] * 6), name="nodes.parquet"),
+    Case("several label columns", csv(even=["yes", "no"] * 12, loop=["1", "1", "0", "0"] * 6),
+         options={"label": ["even", "loop"], "features": ["age"]}),
+    Case("several label columns, some values missing",
+         csv(even=some("", of=["yes", "no"] * 12), loop=["1", "1", "0", "0"] * 6),
+         options={"label": ["even", "loop"], "features": ["age"]}),
+    Case("several label columns with another value",
+         csv(even=some("maybe", of=["yes", "no"] * 12), loop=["1", "1", "0", "0"] * 6),
+         options={"label": ["even", "loop"], "features": ["age"]}),
+    Case("a column of graphs", csv(country=["DE", "ES"] * 12), GROUPED,
+         options={"graph": "country"}),
+    Case("a column of graphs, missing in some rows", csv(country=some("", of=["DE", "ES"] * 12)),
+         options={"graph": "country"}),
+    Case("links between two graphs", csv(country=["DE", "ES"] * 12), options={"graph": "country"}),
     Case("a label column that is not there", CLEAN, options={"label": "topic"}),
     Case("unused columns in the link table", CLEAN,
          "from,to,year\n" + "".join(f"P{i},P{i + 1},2004\n" for i in range(23))),

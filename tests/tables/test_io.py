@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from linkdist.data.links import LINKS as UNNAMED
 from linkdist.errors import LinkDistError, OptionError, TableError
 from linkdist.tables import formats as module
 from linkdist.tables import links as links_module
@@ -363,7 +364,7 @@ def test_all_problems_of_a_table_are_in_one_message(csv):
         ({"id": [1, 2], "label": ["a", "b"], "x": [b"", b""]}, "there is no feature column"),
         ({"id": [[1]], "label": ["a"], "x": [1]}, "column 'id' must contain one value per row; it"),
         (
-            {"id": [1], "label": [[1]], "x": [1]},
+            {"id": [1], "label": [{"a": 1}], "x": [1]},
             "column 'label' must contain one value per row; it",
         ),
         ({"id": [], "label": [], "x": []}, "the table has no rows"),
@@ -430,11 +431,13 @@ def test_links_equal_those_found_with_a_dictionary(tmp_path, ids, pairs, size):
                 read_links(path, pa.array(ids))
             return
         links, report = read_links(path, pa.array(ids))
-    assert links.tolist() == [list(pair) for pair in sorted(set(known))]
-    assert links.dtype == np.int64
+    assert links.pairs.tolist() == [list(pair) for pair in sorted(set(known))]
+    assert links.pairs.dtype == np.int64
+    assert (links.relation, links.weights, links.directed) == (None, None, False)
+    assert links.relations == UNNAMED
     lost = [row for row, pair in enumerate(pairs, 1) if not set(pair) <= place.keys()]
-    assert (report.total, report.kept, report.unknown) == (len(pairs), len(links), len(lost))
-    assert report.duplicates == len(known) - len(links)
+    assert (report.total, report.kept, report.unknown) == (len(pairs), len(links.pairs), len(lost))
+    assert report.duplicates == len(known) - len(links.pairs)
     assert report.loops == sum(i == j for i, j in set(known))
     assert [row for row, _ in report.examples] == lost[:5]
 
@@ -442,13 +445,16 @@ def test_links_equal_those_found_with_a_dictionary(tmp_path, ids, pairs, size):
 def test_links_from_named_columns_of_parquet(parquet):
     path = parquet(weight=[1.0, 2.0], to=pa.array([7, 8], pa.int32()), of=["8", "9"])
     links, report = read_links(path, pa.array(["7", "8", "9"]), source="of", target="to")
-    assert links.tolist() == [[0, 1], [1, 2]]
-    assert str(report) == "2 links from 2 rows; columns that are not used: weight."
+    assert links.pairs.tolist() == [[0, 1], [1, 2]]
+    assert str(report) == (
+        "2 links from 2 rows; columns that are not used: weight; "
+        "--weight weight would use weight as the weights of the links."
+    )
 
 
 def test_leading_zeros_of_ids_are_significant(csv):
     links, report = read_links(csv("a,b\n007,8\n7,8\n"), pa.array(["007", "8"]))
-    assert links.tolist() == [[0, 1]]
+    assert links.pairs.tolist() == [[0, 1]]
     assert report == LinkReport(total=2, kept=1, unknown=1, examples=((2, "7"),))
     assert str(report) == (
         "1 links from 2 rows; links to unknown nodes skipped: 1 (first: '7' in row 2)."
@@ -484,8 +490,8 @@ def test_tables_without_links_are_rejected(csv, content, options, message):
 def test_other_column_of_links_is_the_first_remaining_one(csv):
     path = csv("a,b,c\n1,2,3\n")
     ids = pa.array([1, 2, 3])
-    assert read_links(path, ids, target="c")[0].tolist() == [[0, 2]]
-    assert read_links(path, ids, source="b")[0].tolist() == [[0, 1]]
+    assert read_links(path, ids, target="c")[0].pairs.tolist() == [[0, 2]]
+    assert read_links(path, ids, source="b")[0].pairs.tolist() == [[0, 1]]
 
 
 # PredictionWriter ---------------------------------------------------------------------------------
@@ -606,7 +612,13 @@ def test_any_bytes_are_read_or_rejected(tmp_path, content, name, data):
         pass
     else:
         assert report.total == report.kept + report.unknown + report.duplicates
-        assert 0 <= links.min() <= links.max() < 3
+        assert 0 <= links.pairs.min() <= links.pairs.max() < 3
+    try:
+        links, _ = read_links(path, pa.array(["1", "a"]), relation="label", weight="x")
+    except LinkDistError:
+        pass
+    else:
+        assert links.problems(2) == []
 
 
 @in_one_folder

@@ -63,5 +63,5 @@ def test_links_are_deduplicated_once(monkeypatch, train):
 
     calls = count(monkeypatch, np, "unique", caller)
     train()
-    assert calls["linkdist.tables.links", "read_links"] == 1
-    assert calls["linkdist.data.graph", "_unique_links"] == 0
+    assert calls["linkdist.tables.links", "_read_table"] == 1
+    assert calls["linkdist.data.links", "merged"] == 0

@@ -17,9 +17,9 @@ from linkdist.nn.inputs import make_inputs
 from linkdist.nn.losses import soft_cross_entropy
 from linkdist.nn.network import ForkedMLP, Noise, feature_mask
 from linkdist.nn.optim import RandomStreams
+from linkdist.nn.tasks import Classification
 from linkdist.pipeline import Options
 from linkdist.training.link_task import MASKED, loss_on_targets
-from linkdist.training.panel.ensemble import with_known
 
 CPU = torch.device("cpu")
 
@@ -38,18 +38,6 @@ def wide():
     )
 
 
-def test_known_labels_stand_in_place_of_targets(planted):
-    views = [observe(planted, semi_supervised(planted, r, 4, 10, 20), "inductive") for r in (0, 1)]
-    p = np.random.default_rng(0).dirichlet(np.ones(planted.C), size=(2, planted.n))
-    found = with_known(torch.from_numpy(p), views).numpy()
-    for r, view in enumerate(views):
-        for i in range(planted.n):
-            known = view.labels[i] >= 0
-            np.testing.assert_allclose(
-                found[r, i], np.eye(planted.C)[view.labels[i]] if known else p[r, i]
-            )
-
-
 def test_soft_cross_entropy_is_the_formula():
     random = np.random.default_rng(0)
     z = random.normal(size=(3, 7, 4))
@@ -61,7 +49,7 @@ def test_soft_cross_entropy_is_the_formula():
 
 def test_neighbours_are_drawn_evenly_and_only_along_links(planted):
     views = [observe(planted, semi_supervised(planted, r, 4, 10, 20), "inductive") for r in (0, 1)]
-    around = RandomNeighbours([view.edges for view in views], planted.n, CPU)
+    around = RandomNeighbours([view.all_edges for view in views], planted.n, CPU)
     numbers = torch.from_numpy(np.random.default_rng(0).integers(0, 1 << 62, (2, 4000)))
     for i in range(planted.n):
         drawn = around.pick(torch.full((2, 4000), i), numbers).numpy()
@@ -106,7 +94,9 @@ def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
     inputs = make_inputs(graph.features, CPU)
     network = ForkedMLP(graph.d, graph.C, [0], hidden=8)
     p = np.random.default_rng(0).dirichlet(np.ones(graph.C), size=(1, graph.n))
-    loss_of = loss_on_targets(network, inputs, [view], torch.from_numpy(p).float())
+    loss_of = loss_on_targets(
+        network, inputs, [view], torch.from_numpy(p).float(), Classification()
+    )
     index, pace = torch.arange(9).view(1, -1), torch.zeros(1, 1, 1)
     found = loss_of(index, begun(), pace).detach()
     bits, numbers = begun().draw((1, 1, 9), network.hidden, network.blocks, 9 + words)
@@ -117,7 +107,7 @@ def test_the_loss_is_the_formula_on_the_networks_own_logits(kind, request):
     at = numbers[0, :9].numpy()
     j = [int(a[k % len(a)]) if len(a) else int(b) for a, b, k in zip(linked, i, at, strict=True)]
     own = -(p[0, i] * log_softmax(z[0, 0].detach().numpy(), axis=1)).sum(1).mean()
-    beside = -(p[0, j] * log_softmax(s[0, 0].detach().numpy(), axis=1)).sum(1).mean()
+    beside = -(p[0, j] * log_softmax(s[0, 0, 0].detach().numpy(), axis=1)).sum(1).mean()
     assert float(found) == pytest.approx(own + beside, rel=1e-5)
 
 

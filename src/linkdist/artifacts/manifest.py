@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linkdist._files import read_directory
-from linkdist.data.graph import FloatArray
+from linkdist.data.graph import TASKS, FloatArray
+from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import LinkDistError, ModelError
 from linkdist.tables.feature_encoder import FeatureEncoder
 
-FORMAT = 3
+FORMAT = 4
 
 HEADER = "model.json"
 WEIGHTS, REPLAY, ONNX = BINARY = ("weights.safetensors", "replay.safetensors", "model.onnx")
@@ -54,8 +55,10 @@ class Header:
         The sizes of the network.
     classes : tuple of str
         The names of the classes.
-    alpha, own : (R,) float32 array
-        α and κ, the weights of the neighbours and of the node itself in prediction with links.
+    alpha : (R, K) float32 array
+        α, the weights of the neighbours in prediction with links, for each neighbour head.
+    own : (R,) float32 array
+        κ, the weight of the node itself.
     dropout : float
         Probability of dropping a hidden unit in training.
     encoders : FeatureEncoder or None
@@ -66,6 +69,12 @@ class Header:
         The binary files that were read. Their digests are correct.
     version : str
         The first digits of the digest of the header, which identify the model.
+    task : {'classification', 'regression', 'multilabel'}
+        What is predicted.
+    relations : tuple of str
+        Names of the relations of links.
+    directed : bool
+        Whether links have a direction, so that each relation has two heads.
     """
 
     shape: Shape
@@ -77,6 +86,14 @@ class Header:
     files: Mapping[str, bytes]
     version: str
     dropout: float = 0.5
+    task: str = "classification"
+    relations: tuple[str, ...] = LINKS
+    directed: bool = False
+
+    @property
+    def heads(self) -> int:
+        """K, the number of neighbour heads."""
+        return len(self.relations) * (2 if self.directed else 1)
 
 
 def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Header:
@@ -117,6 +134,9 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
             {name: files[name] for name in files if name in digests},
             digest_of(content)[:12],
             float(written["dropout"]),
+            str(written["task"]),
+            tuple(map(str, written["relations"])),
+            bool(written["directed"]),
         )
     except INVALID as error:
         found = f"{type(error).__name__}: {error}"
@@ -181,11 +201,16 @@ def _misfits(header: Header) -> list[str]:
     ]
     if len(header.classes) != shape.classes:
         problems.append(f"there are {len(header.classes)} names for {shape.classes} classes")
+    expected = {"alpha": (shape.replicas, header.heads), "own": (shape.replicas,)}
     for name, values in {"alpha": header.alpha, "own": header.own}.items():
-        if values.shape != (shape.replicas,):
-            problems.append(f"{name} has shape {values.shape} for {shape.replicas} replicas")
+        if values.shape != expected[name]:
+            problems.append(f"{name} has shape {values.shape}, not {expected[name]}")
         if not np.isfinite(values).all():
             problems.append(f"{name} is {values.tolist()}")
+    if header.task not in TASKS:
+        problems.append(f"the task is {header.task!r}, not one of {', '.join(TASKS)}")
+    if not 1 <= len(header.relations) <= MOST_RELATIONS:
+        problems.append(f"there are {len(header.relations)} relations")
     if not 0 <= header.dropout < 1:
         problems.append(f"dropout is {header.dropout}")
     if encoders is not None and encoders.d != shape.features:

@@ -1,6 +1,7 @@
 """The model directory: everything that belongs to a model, in files that contain no code.
 
-    model.json             format, sizes, classes, α, κ, columns, description, digests
+    model.json             format, sizes, classes, task, relations, α, κ, columns, description,
+                           digests
     weights.safetensors    the weights of R replicas
     replay.safetensors     the replay buffer for updates, if there is one
     model.onnx             the network for a service, if it was exported
@@ -50,6 +51,7 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.training.replay import ReplayBuffer, unpack
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,12 @@ class Saved:
     replay: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
     report_html: str | None = None
+
+    def replay_buffer(self) -> ReplayBuffer:
+        """The replay buffer, which must be there."""
+        assert self.replay is not None
+        model = self.model
+        return unpack(self.replay, model.classes, model.relations, model.directed)
 
 
 def save_model(directory: Path | str, saved: Saved) -> None:
@@ -120,6 +128,9 @@ def save_model(directory: Path | str, saved: Saved) -> None:
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),
         "own": saved.model.kappa.tolist(),
+        "task": saved.model.task,
+        "relations": list(saved.model.relations),
+        "directed": saved.model.directed,
         "dropout": saved.model.network.dropout,
         "columns": columns,
         "about": _plain(saved.about),
@@ -218,7 +229,8 @@ def load_model(directory: Path | str) -> Saved:
     network = _network(target, header, _unpack(target, WEIGHTS, header.files))
     replay = _unpack(target, REPLAY, header.files) if REPLAY in header.files else None
     alpha, own = torch.from_numpy(header.alpha), torch.from_numpy(header.own)
-    model = Model(network, alpha, header.classes, own)
+    names = (header.task, header.relations, header.directed)
+    model = Model(network, alpha, header.classes, own, *names)
     return Saved(model, header.encoders, header.about, replay, header.files.get(ONNX))
 
 
@@ -256,7 +268,7 @@ def _network(target: Path, header: Header, tensors: dict[str, Tensor]) -> Forked
     R, d, hidden, C = header.shape
     try:
         with torch.device("meta"):  # allocates nothing, whatever sizes a damaged header has
-            network = ForkedMLP(d, C, range(R), hidden, header.dropout)
+            network = ForkedMLP(d, C, range(R), hidden, header.dropout, header.heads)
     except RuntimeError as error:
         found = f"{target / HEADER} was changed: {header.shape} is too large"
         raise ModelError(f"{found}. {AGAIN}") from error

@@ -5,13 +5,17 @@ The ONNX graph computes the folded MLP of each replica, a chain of operations ov
     x → Gemm, LayerNormalization, LeakyRelu → h
     h → Gemm, LayerNormalization, LeakyRelu, Gemm → logits
 
-The output `probabilities` (n, C) is the mean over replicas. With the neighbour head there are also
-`own_log_probabilities` and `neighbour_log_probabilities`, both (n, R, C). Prediction with links
-combines them for replica r and node i with neighbours j,
+The output `probabilities` (n, C) is the mean over replicas; for regression it is `value` (n, 1).
+With the neighbour heads there are also `own_log_probabilities` (n, R, C) and
+`neighbour_log_probabilities` (n, R, C) or, with K heads, (n, R, K, C). Prediction with links
+combines them for replica r and node i with neighbours j of head k,
 
-    softmax(κ_r · own[i, r] + α_r · mean_j neighbour[j, r])
+    softmax(κ_r · own[i, r] + Σ_k α_rk · mean_j neighbour[j, r, k])
 
-and averages over r. A node without neighbours is predicted from `own` alone.
+and averages over r. A node without neighbours is predicted from `own` alone; a node with neighbours
+of some heads has a κ between 1 and κ_r, in proportion to their α. For several labels, the outputs
+are log-odds, called `own_log_odds` and `neighbour_log_odds`, and sigmoid takes the place of
+softmax; for regression they are numbers, called `own_value` and `neighbour_value`.
 
 The input is either `features` (n, d) as float32, or the raw columns of a table, which the graph
 standardises:
@@ -58,11 +62,16 @@ ROWS, PIECE = 256, 4096
 LARGEST = 2**31
 """Largest size of an ONNX file in bytes."""
 
-PROBABILITIES, OWN, NEIGHBOUR = OUTPUTS = (
-    "probabilities",
-    "own_log_probabilities",
-    "neighbour_log_probabilities",
-)
+OUTPUTS = {
+    "classification": (
+        "probabilities",
+        "own_log_probabilities",
+        "neighbour_log_probabilities",
+    ),
+    "multilabel": ("probabilities", "own_log_odds", "neighbour_log_odds"),
+    "regression": ("value", "own_value", "neighbour_value"),
+}
+"""The names of the outputs for each task: the prediction, the own head, the neighbour heads."""
 INNER = "linkdist."
 """Prefix of the names inside the graph."""
 
@@ -196,7 +205,8 @@ def _obstacles(encoders: FeatureEncoder | None) -> list[str]:
     names = [
         f"{name!r} is no name for an input"
         for name in encoders.names
-        if name in ("", *OUTPUTS) or name.startswith(INNER)
+        if name in {"", *(name for names in OUTPUTS.values() for name in names)}
+        or name.startswith(INNER)
     ]
     return kinds + names
 
@@ -209,7 +219,8 @@ class _Builder:
     ) -> None:
         self.onnx, self.saved, self.encoders, self.neighbour = onnx, saved, encoders, neighbour
         self.R, self.d, _ = saved.model.network.first.weight.shape
-        self.C = len(saved.model.classes)
+        self.C, self.K = len(saved.model.classes), saved.model.alpha.shape[1]
+        self.prediction, self.own, self.beside = OUTPUTS[saved.model.task]
         self.inputs: list[Untyped] = []
         self.nodes: list[Untyped] = []
         self.weights: list[Untyped] = []
@@ -218,9 +229,11 @@ class _Builder:
         """The content of the file, after a check of its structure."""
         onnx = self.onnx
         self._outputs(self._features())
-        outputs = [self._value(PROBABILITIES, "FLOAT", self.C)]
+        outputs = [self._value(self.prediction, "FLOAT", self.C)]
         if self.neighbour:
-            outputs += [self._value(name, "FLOAT", self.R, self.C) for name in (OWN, NEIGHBOUR)]
+            outputs.append(self._value(self.own, "FLOAT", self.R, self.C))
+            heads = [self.K] if self.K > 1 else []
+            outputs.append(self._value(self.beside, "FLOAT", self.R, *heads, self.C))
         graph = onnx.helper.make_graph(self.nodes, "linkdist", self.inputs, outputs, self.weights)
         versions = {"opset_imports": [onnx.helper.make_opsetid("", OPSET)], "ir_version": IR}
         model = onnx.helper.make_model(graph, **versions, producer_name="linkdist")
@@ -238,7 +251,7 @@ class _Builder:
         network = self.saved.model.network
         halves = [Folded(network)]
         if self.neighbour:
-            halves.append(Folded(network, network.neighbour))
+            halves += [Folded(network, head) for head in network.neighbours]
         found: list[list[str]] = [[] for _ in halves]
         for r in range(self.R):
             h = self._activated(x, halves[0].first, halves[0].norms[:2], r)
@@ -247,11 +260,28 @@ class _Builder:
                 z = self._add("Gemm", y, *_replica(half.third, r))  # (n, C)
                 parts.append(self._add("Unsqueeze", z, np.array([1])))
         own, *neighbour = (self._add("Concat", *parts, axis=1) for parts in found)  # (n, R, C)
-        shares = self._add("Softmax", own, axis=-1)
-        self._add("ReduceMean", shares, name=PROBABILITIES, axes=[1], keepdims=0)
+        self._add("ReduceMean", self._mean(own), name=self.prediction, axes=[1], keepdims=0)
         if self.neighbour:
-            self._add("LogSoftmax", own, name=OWN, axis=-1)
-            self._add("LogSoftmax", *neighbour, name=NEIGHBOUR, axis=-1)
+            self._natural(own, self.own)
+            if self.K > 1:
+                heads = [self._add("Unsqueeze", head, np.array([2])) for head in neighbour]
+                neighbour = [self._add("Concat", *heads, axis=2)]  # (n, R, K, C)
+            self._natural(neighbour[0], self.beside)
+
+    def _mean(self, z: str) -> str:
+        """Probabilities or numbers from outputs of the network."""
+        if self.saved.model.task == "regression":
+            return z
+        if self.saved.model.task == "multilabel":
+            return self._add("Sigmoid", z)
+        return self._add("Softmax", z, axis=-1)
+
+    def _natural(self, z: str, name: str) -> None:
+        """What is added up over neighbours."""
+        if self.saved.model.task == "classification":
+            self._add("LogSoftmax", z, name=name, axis=-1)
+        else:
+            self._add("Identity", z, name=name)
 
     def _activated(self, x: str, linear: Untyped, norm: Untyped, r: int) -> str:
         y = self._add("Gemm", x, *_replica(linear, r))  # (n, hidden)
@@ -313,6 +343,9 @@ class _Builder:
             "classes": list(saved.model.classes),
             "alpha": saved.model.alpha.tolist(),
             "own": saved.model.kappa.tolist(),
+            "task": saved.model.task,
+            "relations": list(saved.model.relations),
+            "directed": saved.model.directed,
             "columns": [{"name": c.name, "kind": c.kind, "width": c.width} for c in columns],
         }
         return {key: json.dumps(value) for key, value in told.items()}
@@ -389,17 +422,20 @@ def _difference(
         found = session.run(names, piece)
         expected = _expected(saved, features[here])
         for name, values in zip(names, found, strict=True):
-            shares = values if name == PROBABILITIES else np.exp(values)
+            difference = np.abs(values - expected[name]) / np.maximum(np.abs(expected[name]), 1)
             # Unlike Python's, this maximum keeps NaN.
-            largest = float(np.maximum(largest, np.abs(shares - expected[name]).max()))
+            largest = float(np.maximum(largest, difference.max()))
     return largest
 
 
 def _expected(saved: Saved, features: FeatureMatrix) -> Feed:
     model = saved.model
     z, s = logits(model.network, make_inputs(features, model.alpha.device))
-    own, neighbour = (part.softmax(-1).transpose(0, 1).cpu().numpy() for part in (z, s))
-    return {PROBABILITIES: from_features(model, features), OWN: own, NEIGHBOUR: neighbour}
+    own = model.output.natural(z).transpose(0, 1)  # (n, R, C)
+    beside = model.output.natural(s).permute(2, 1, 0, 3)  # (n, R, K, C)
+    beside = beside.squeeze(2) if len(s) == 1 else beside
+    parts = (from_features(model, features), own.cpu().numpy(), beside.cpu().numpy())
+    return dict(zip(OUTPUTS[model.task], parts, strict=True))
 
 
 def _dense(values: Untyped) -> Array:

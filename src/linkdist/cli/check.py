@@ -13,6 +13,7 @@ from linkdist.cli.options import (
     JsonFile,
     LinkTable,
     ModelDir,
+    MoreLinks,
     NodeTable,
     check_json,
     grouped,
@@ -40,13 +41,7 @@ def evaluate(
         Path,
         Argument(metavar="TABLE", help="The node table, with the columns and labels of the model."),
     ],
-    edges: Annotated[
-        Path | None,
-        Option(
-            metavar="TABLE",
-            help="The link table, with links among these nodes. Predictions then use the links.",
-        ),
-    ] = None,
+    edges: MoreLinks = None,
     label: Annotated[
         str | None,
         Option(help="The column with the labels. By default, it is that of the training."),
@@ -72,7 +67,13 @@ def suggest(
     nodes: Annotated[
         Path, Option(metavar="TABLE", help="The node table of the training, with its labels.")
     ],
-    edges: Annotated[Path, Option(metavar="TABLE", help="The link table of the training.")],
+    edges: Annotated[
+        list[Path],
+        Option(
+            metavar="TABLE",
+            help="The link table of the training. Repeat the option if there were several.",
+        ),
+    ],
     out: Annotated[
         Path, Option(metavar="FILE", help="The .csv or .parquet file to write and to fill in.")
     ],

@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterator
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 from typer import Argument, Option
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from linkdist.tables.source import Tables
 
 Command: TypeAlias = Callable[..., None]
+Value = TypeVar("Value")
 
 # Options of several commands.
 
@@ -83,6 +84,14 @@ DataDir = Annotated[
         "in LINKDIST_DATA or from the cache folder, or they are downloaded.",
     ),
 ]
+MoreLinks = Annotated[
+    list[Path] | None,
+    Option(
+        metavar="TABLE",
+        help="The link table, with links among these nodes. Predictions then use the links. Repeat "
+        "the option if each relation has a table.",
+    ),
+]
 JsonFile = Annotated[
     Path | None,
     Option("--json", metavar="FILE", help="A file to which the result is also written, as JSON."),
@@ -96,17 +105,31 @@ class NodeTable:
     """Node table."""
 
     nodes: Annotated[
-        Path | None,
+        list[Path] | None,
         Option(
             metavar="TABLE",
             help="The node table, with one row per node: a Parquet, CSV or JSON lines file, or a "
-            "folder of Parquet files.",
+            "folder of Parquet files. Repeat --nodes and --edges, in the same order, if each graph "
+            "has its own tables; the graph is the name of the file or, if these are equal, of the "
+            "folder.",
         ),
     ] = None
     id: Annotated[str | None, Option(help="The column of the node table with the ids.")] = None
     label: Annotated[
         str | None,
-        Option(help="The column with the labels. It is empty where the label is unknown."),
+        Option(
+            metavar="COLUMN,...",
+            help="The column with the labels, which is empty where the label is unknown. Several "
+            "columns of 0 and 1 are several labels of a row.",
+        ),
+    ] = None
+    task: Annotated[
+        str | None,
+        Option(
+            help="What the labels are: 'classification' (one class), 'regression' (a number) or "
+            "'multilabel' (any number of classes). By default, it is guessed from the labels, and "
+            "the guess is printed."
+        ),
     ] = None
     features: Annotated[
         str | None,
@@ -138,6 +161,14 @@ class NodeTable:
             "writes such a table to fill in.",
         ),
     ] = None
+    graph: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="The column of the node table with the names of graphs, if the table contains "
+            "several.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -145,10 +176,11 @@ class LinkTable:
     """Link table."""
 
     edges: Annotated[
-        Path | None,
+        list[Path] | None,
         Option(
             metavar="TABLE",
-            help="The link table, with two columns of ids: a file or folder like the node table.",
+            help="The link table, with two columns of ids: a file or folder like the node table. "
+            "Repeat the option if each relation has a table; the relation is the name of the file.",
         ),
     ] = None
     source: Annotated[
@@ -159,6 +191,30 @@ class LinkTable:
         str | None,
         Option(help="The column with the second id. By default, it is the second column."),
     ] = None
+    relation: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="The column with the relation of a link, such as 'cites'. The model has a "
+            "neighbour head for each relation, up to 20.",
+        ),
+    ] = None
+    weight: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="The column with the weight of a link, a positive number. By default, all links "
+            "have the same weight.",
+        ),
+    ] = None
+    directed: Annotated[
+        bool,
+        Option(
+            "--directed",
+            help="Links lead from the first id to the second, and the two directions may tell "
+            "different things. By default, links have no direction.",
+        ),
+    ] = False
     strict: Annotated[
         bool,
         Option(
@@ -171,27 +227,43 @@ class LinkTable:
 
 def table_arguments(nodes: NodeTable, links: LinkTable) -> dict[str, Any]:
     """Return the arguments of `linkdist.train`; raise OptionError if a table or role is missing."""
-    required = {"--nodes": nodes.nodes, "--edges": links.edges, "--id": nodes.id}
-    required["--label"] = nodes.label
-    missing = [option for option, value in required.items() if value is None]
+    required: dict[str, Any] = {"--nodes": nodes.nodes, "--edges": links.edges, "--id": nodes.id}
+    required["--label"] = split_names(nodes.label or "")
+    missing = [option for option, value in required.items() if not value]
     if missing:
         raise OptionError(
             "your own tables are given by --nodes, --edges, --id and --label; found no "
             f"{', '.join(missing)}."
         )
     return {
-        "nodes": nodes.nodes,
-        "links": links.edges,
+        "nodes": one_or_all(nodes.nodes or []),
+        "links": one_or_all(links.edges or []),
         "id": nodes.id,
-        "label": nodes.label,
+        "label": one_or_all(split_names(nodes.label or "")),
+        "task": nodes.task,
+        "graph": nodes.graph,
         "features": None if nodes.features is None else split_names(nodes.features),
         "kinds": parse_kinds(nodes.kinds),
         "unknown": split_names(nodes.unknown or ""),
         "labels": nodes.labels,
         "source": links.source,
         "target": links.target,
+        "relation": links.relation,
+        "weight": links.weight,
+        "directed": links.directed,
         "strict": links.strict,
     }
+
+
+def one_or_all(values: list[Value]) -> Value | list[Value]:
+    """Return the value of an option that may have several, or all of them if there are several.
+
+    Examples
+    --------
+    >>> one_or_all(["even"]), one_or_all(["even", "loop"])
+    ('even', ['even', 'loop'])
+    """
+    return values[0] if len(values) == 1 else values
 
 
 def read_tables(nodes: NodeTable, links: LinkTable) -> Tables:
@@ -217,10 +289,10 @@ def grouped(required: Collection[str] = ()) -> Callable[[Command], Command]:
     --------
     >>> @grouped(required=["edges"])
     ... def count(links: LinkTable) -> None:
-    ...     print(links.edges, links.strict)
+    ...     print(*links.edges, links.strict)
     >>> ", ".join(inspect.signature(count).parameters)
-    'edges, source, target, strict'
-    >>> count(edges=Path("links.csv"), source=None, target=None, strict=True)
+    'edges, source, target, relation, weight, directed, strict'
+    >>> count(**vars(LinkTable(edges=[Path("links.csv")], strict=True)))
     links.csv True
     """
 
@@ -272,7 +344,7 @@ def given(group: Any) -> list[str]:  # noqa: ANN401
 
     Examples
     --------
-    >>> given(LinkTable(edges=Path("links.csv"), strict=True))
+    >>> given(LinkTable(edges=[Path("links.csv")], strict=True))
     ['--edges', '--strict']
     """
     return [

@@ -14,6 +14,7 @@ from linkdist.cli.options import (
     Force,
     LinkTable,
     ModelDir,
+    MoreLinks,
     Quiet,
     grouped,
     same_command,
@@ -37,13 +38,7 @@ def predict(
             help="The .parquet or .csv file to write. If NODES is a directory, it is a directory.",
         ),
     ],
-    edges: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="The link table, with links among these nodes. Predictions then use the links.",
-        ),
-    ] = None,
+    edges: MoreLinks = None,
     device: Device = "auto",
     workers: Annotated[
         int | None,
@@ -128,7 +123,7 @@ def update(
     tables = Tables(
         nodes, links.edges, about["id"], about["label"],
         source=links.source or about.get("source"), target=links.target or about.get("target"),
-        strict=links.strict,
+        relation=links.relation, weight=links.weight, directed=links.directed, strict=links.strict,
         unknown=about.get("unknown", ()),
     )  # fmt: skip
     with Bars(quiet, lambda: f"{model} was not changed; nothing else is kept.") as bars:

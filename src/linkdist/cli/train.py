@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import Saved
 
 
+FOR_TABLES = ("--budget", "--hold-out-graphs", "--metric", "--class-weight", "--loss")
+"""Options of a training that need tables."""
+
+
 @dataclass(frozen=True)
 class Store:
     """Store."""
@@ -117,6 +121,32 @@ class Training:
             "share is 0.1. With 0, training uses all labels and nothing is evaluated."
         ),
     ] = None
+    hold_out_graphs: Annotated[
+        bool,
+        Option(
+            "--hold-out-graphs",
+            help="Validation and folds hold out whole graphs, which estimates the scores on an "
+            "unseen graph. It needs several graphs.",
+        ),
+    ] = False
+    metric: Annotated[
+        str | None,
+        Option(
+            help="What validation chooses by: accuracy, macro-f1, roc-auc or average-precision; "
+            "for several labels also micro-f1; for a number r2 or mae.",
+            show_default="accuracy, micro-f1 or r2",
+        ),
+    ] = None
+    class_weight: Annotated[
+        str | None,
+        Option(
+            help="With 'balanced', rare classes count as much as frequent ones. By default, all "
+            "labels count alike."
+        ),
+    ] = None
+    loss: Annotated[
+        str, Option(help="The error that a regression minimises: squared or absolute.")
+    ] = "squared"
     budget: Annotated[
         str | None,
         Option(
@@ -229,12 +259,12 @@ def _train_on_store(
     from linkdist.store.plan import parse_memory
 
     assert store.store is not None
-    misplaced = for_tables + ["--budget"] * (training.budget is not None)
+    misplaced = for_tables + [option for option in given(training) if option in FOR_TABLES]
     if output.out is None or misplaced:
         raise OptionError(
-            "training on a --store needs --out. It takes no tables, no columns and no --budget, "
-            "because a store contains its columns and selflinkdist cannot train on it. "
-            f"Found {', '.join(misplaced) or 'no --out'}."
+            "training on a --store needs --out. It takes no tables, no columns and no "
+            f"{', '.join(FOR_TABLES)}, because a store contains its columns and selflinkdist "
+            f"cannot train on it. Found {', '.join(misplaced) or 'no --out'}."
         )
     if store.workers is None and (store.address or store.checkpoints):
         raise OptionError("--address and --checkpoints need --workers, the number of processes.")

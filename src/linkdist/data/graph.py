@@ -1,8 +1,11 @@
 """A graph: the features, links and labels of its nodes.
 
-A graph has n nodes with d features each, m undirected links and C classes. `Graph.links` contains
-each link once; `Graph.edges` contains both directions of each link, and each self-loop once.
-`as_links` reads links from arrays, sparse matrices and NetworkX graphs.
+A graph has n nodes with d features each, m links and C classes. `Graph.links` contains each link
+once; `Graph.edges` contains both directions of each link, and each self-loop once. Links may have
+relations, weights and a direction (`linkdist.data.links`).
+
+The label of a node is a class, a number to predict (regression), or several classes of which any
+number is right (multilabel).
 
 Features are a dense array or a CSR matrix. Bags of words are mostly zeros, so a CSR matrix is never
 converted to a dense one.
@@ -10,31 +13,63 @@ converted to a dense one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from linkdist.data.links import LINKS, Edges, Links
+from linkdist.data.links import FloatArray as FloatArray
+from linkdist.data.links import IntArray as IntArray
 from linkdist.errors import GraphError
 
-FloatArray: TypeAlias = npt.NDArray[np.float32]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 FeatureMatrix: TypeAlias = "FloatArray | sparse.csr_matrix"
-
-Integer = TypeVar("Integer", bound=np.integer[Any])
+Labels: TypeAlias = npt.NDArray[Any]
+"""(n,) int64 classes, (n,) float64 numbers, or an (n, C) int64 array of 0 and 1."""
 
 UNKNOWN = -1
 """The label of a node with an unknown class."""
 
+TASKS = ("classification", "regression", "multilabel")
+
+
+def known_labels(labels: Labels) -> npt.NDArray[np.bool_]:
+    """Which nodes (n,) have a known label.
+
+    Examples
+    --------
+    >>> known_labels(np.array([2, UNKNOWN])), known_labels(np.array([0.5, np.nan]))
+    (array([ True, False]), array([ True, False]))
+    >>> known_labels(np.array([[1, 0], [UNKNOWN, UNKNOWN]]))
+    array([ True, False])
+    """
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    known: npt.NDArray[np.bool_] = labels != UNKNOWN
+    return np.asarray(known.all(axis=1)) if known.ndim == 2 else known
+
+
+def without_labels(labels: Labels, nodes: npt.NDArray[Any]) -> Labels:
+    """A copy of labels in which some nodes, given by a mask or their numbers, have none.
+
+    Examples
+    --------
+    >>> without_labels(np.array([2.0, 3.0]), np.array([1]))
+    array([ 2., nan])
+    """
+    labels = labels.copy()
+    labels[nodes] = np.nan if labels.dtype.kind == "f" else UNKNOWN
+    return labels
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes with features, undirected links and labels.
+    """Nodes with features, links and labels.
 
     Create a graph with `Graph.build`, which checks its arguments; the constructor does not. Two
     graphs are equal only if they are the same object.
@@ -44,32 +79,54 @@ class Graph:
     features : (n, d) float32 array or CSR matrix
         x, one row per node.
     links : (m, 2) int64 array
-        Each undirected link once, sorted, with the smaller node first.
-    labels : (n,) int64 array
-        y, from 0 to C - 1, or `UNKNOWN`.
+        Each link once, sorted; undirected links have their smaller node first.
+    labels : (n,) int64 array, (n,) float64 array or (n, C) int64 array
+        y: classes from 0 to C - 1 or `UNKNOWN`; for regression, numbers or NaN; for multilabel, 1
+        for each class of a node and 0 for the others, or `UNKNOWN` in the whole row.
     classes : tuple of str
-        Names of the C classes.
+        Names of the C classes; for regression, the name of the number.
     name : str
         Name of the graph in tables.
     label_weights : (n,) float32 array, optional
         How much the label of each node counts; by default all count alike.
+    task : {'classification', 'regression', 'multilabel'}
+        What the labels are.
+    link_relation : (m,) int64 array, optional
+        The position of each link's relation in `relations`.
+    link_weights : (m,) float32 array, optional
+        Positive weights of the links.
+    relations : tuple of str
+        Names of the relations.
+    directed : bool
+        Whether links have a direction.
+    groups : (n,) int64 array, optional
+        The number of the graph that each node belongs to, if there are several.
     """
 
     features: FeatureMatrix
     links: IntArray
-    labels: IntArray
+    labels: Labels
     classes: tuple[str, ...]
     name: str = "graph"
     label_weights: FloatArray | None = None
+    task: str = "classification"
+    link_relation: IntArray | None = None
+    link_weights: FloatArray | None = None
+    relations: tuple[str, ...] = LINKS
+    directed: bool = False
+    groups: IntArray | None = None
 
     @classmethod
     def build(
         cls,
         features: npt.ArrayLike | sparse.spmatrix,
-        edges: npt.ArrayLike,
+        edges: npt.ArrayLike | Links,
         labels: npt.ArrayLike,
         classes: tuple[str, ...] | None = None,
         name: str = "graph",
+        *,
+        task: str = "classification",
+        groups: IntArray | None = None,
     ) -> Graph:
         """Create a graph from arrays, and check them.
 
@@ -77,14 +134,18 @@ class Graph:
         ----------
         features : (n, d) array or sparse matrix
             Finite numbers.
-        edges : (e, 2) array of int
+        edges : (e, 2) array of int, or Links
             Pairs of linked nodes, in any order and direction; duplicates are merged.
-        labels : (n,) array of int
-            Class numbers from 0, or -1 if unknown.
+        labels : array
+            The labels in the form that `Graph` describes.
         classes : tuple of str, optional
             Names of the classes; by default their numbers, of which each must occur.
         name : str, optional
             Name of the graph in tables.
+        task : {'classification', 'regression', 'multilabel'}
+            What the labels are.
+        groups : (n,) array of int, optional
+            The number of the graph that each node belongs to.
 
         Raises
         ------
@@ -100,17 +161,20 @@ class Graph:
         [[0, 1], [1, 0], [2, 2]]
         """
         x = _as_matrix(features)
-        pairs = np.asarray(edges)
+        links = edges if isinstance(edges, Links) else Links(_as_pairs(edges))
         y = np.asarray(labels)
-        if pairs.size == 0:
-            pairs = np.empty((0, 2), dtype=np.int64)
         n = x.shape[0] if x.ndim == 2 else 0
-        problems = _feature_problems(x) + _edge_problems(pairs, n) + _label_problems(y, n, classes)
+        problems = _feature_problems(x) + links.problems(n) + _problems_of(task)(y, n, classes)
         if problems:
             raise GraphError(" ".join(problems))
         if classes is None:
-            classes = tuple(str(c) for c in range(int(y.max(initial=-1)) + 1))
-        return cls(x, _unique_links(pairs, n), y.astype(np.int64), classes, name)
+            classes = _numbered(y, task)
+        links = links.merged(n)
+        y = y.astype(np.float64 if task == "regression" else np.int64)
+        return cls(
+            x, links.pairs, y, classes, name, None, task, links.relation, links.weights,
+            links.relations, links.directed, groups,
+        )  # fmt: skip
 
     @property
     def n(self) -> int:
@@ -124,19 +188,53 @@ class Graph:
 
     @property
     def C(self) -> int:  # noqa: N802
-        """Number of classes."""
+        """Number of classes; 1 for regression."""
         return len(self.classes)
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the K neighbour heads: the relations or, if directed, two for each of them."""
+        return self.all_links.heads
+
+    @property
+    def all_links(self) -> Links:
+        """The links with their relations, weights and direction."""
+        parts = (self.link_relation, self.link_weights, self.relations, self.directed)
+        return Links(self.links, *parts)
+
     @cached_property
+    def all_edges(self) -> Edges:
+        """The edges with their heads and weights."""
+        return self.all_links.edges()
+
+    @property
     def edges(self) -> IntArray:
         """Both directions of each link and each self-loop once, sorted; (e, 2)."""
-        both = both_directions(self.links)
-        return both[np.lexsort((both[:, 1], both[:, 0]))]
+        return self.all_edges.pairs
 
     @property
     def degree(self) -> float:
         """Average degree e / n."""
         return len(self.edges) / self.n
+
+
+def with_links(graph: Graph, links: Links) -> Graph:
+    """A graph with other links, which are unique and sorted.
+
+    Examples
+    --------
+    >>> graph = Graph.build([[1.0], [0.0]], [(0, 1)], [0, 1])
+    >>> with_links(graph, Links(np.empty((0, 2), dtype=int))).degree
+    0.0
+    """
+    return replace(
+        graph,
+        links=links.pairs,
+        link_relation=links.relation,
+        link_weights=links.weights,
+        relations=links.relations,
+        directed=links.directed,
+    )
 
 
 def largest_component(graph: Graph) -> Graph:
@@ -155,7 +253,8 @@ def largest_component(graph: Graph) -> Graph:
     nodes = np.flatnonzero(part == np.bincount(part).argmax())
     links = graph.links[graph.links[:, 0] != graph.links[:, 1]]
     links = np.searchsorted(nodes, links[np.isin(links[:, 0], nodes)])
-    return replace(graph, features=graph.features[nodes], links=links, labels=graph.labels[nodes])
+    part = replace(graph, features=graph.features[nodes], labels=graph.labels[nodes])
+    return with_links(part, Links(links))
 
 
 def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMatrix:
@@ -191,106 +290,6 @@ def stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
     return np.concatenate(parts)
 
 
-def as_links(edges: Any, n: int, nodes: Sequence[Hashable] | None = None) -> IntArray:  # noqa: ANN401
-    """Convert links to the form that `Graph.build` takes.
-
-    If nodes have names, links to nodes without a row are skipped, so that a subset of the nodes
-    (for example a fold of a cross-validation) keeps the links between them.
-
-    Parameters
-    ----------
-    edges : array, sparse matrix or NetworkX graph
-        Pairs of linked nodes as an array, list or tensor of shape (m, 2) or (2, m); an (n, n) SciPy
-        matrix whose non-zeros are links; or an object with the `nodes` and `edges` of a NetworkX
-        graph. The rows of a 2 by 2 array are two links.
-    n : int
-        Number of nodes.
-    nodes : sequence of hashable, optional
-        The name of each row, to which links refer; by default the row numbers.
-
-    Examples
-    --------
-    >>> as_links([[0, 1, 2], [1, 2, 0]], n=3).tolist()
-    [[0, 1], [1, 2], [2, 0]]
-    >>> as_links([("a", "b"), ("b", "x")], n=2, nodes=["a", "b"]).tolist()
-    [[0, 1]]
-    >>> as_links(sparse.eye(2), n=2).tolist()
-    [[0, 0], [1, 1]]
-    """
-    if sparse.issparse(edges):
-        return _from_matrix(edges, n)
-    pairs = _pairs(edges)
-    if nodes is None:
-        return _as_rows(pairs)
-    if len(nodes) != n:
-        raise GraphError(
-            f"nodes must contain a name for each row; found {len(nodes)} names for {n} rows."
-        )
-    row = {name: i for i, name in enumerate(nodes)}
-    if len(row) != n:
-        raise GraphError(f"nodes must have different names; {n - len(row)} of {n} are duplicates.")
-    known = [(row[a], row[b]) for a, b in pairs.tolist() if a in row and b in row]
-    return np.array(known, dtype=np.int64).reshape(-1, 2)
-
-
-def with_own_loops(links: IntArray, n: int) -> IntArray:
-    """Add a self-loop to every node without a link, so that training on links includes it.
-
-    Sorted links stay sorted.
-
-    Examples
-    --------
-    >>> with_own_loops(np.array([[0, 2]]), n=4).tolist()
-    [[0, 2], [1, 1], [3, 3]]
-    """
-    linked = np.zeros(n, dtype=bool)
-    linked[links] = True
-    alone = np.flatnonzero(~linked)
-    places = np.searchsorted(links[:, 0], alone)
-    return np.insert(links, places, np.stack([alone, alone], axis=1), axis=0)
-
-
-def both_directions(links: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Directed edges in both directions of each link; a self-loop is one edge.
-
-    Parameters
-    ----------
-    links : (m, 2) integer array
-        Undirected links.
-
-    Examples
-    --------
-    >>> both_directions(np.array([[0, 1], [2, 2]])).tolist()
-    [[0, 1], [2, 2], [1, 0]]
-    """
-    back = links[links[:, 0] != links[:, 1], ::-1]
-    return np.concatenate([links, back])
-
-
-def link_keys(pairs: IntArray, n: int) -> IntArray:
-    """One number for each undirected link between n nodes, the same for both directions.
-
-    Examples
-    --------
-    >>> link_keys(np.array([[0, 1], [1, 0], [2, 2]]), n=3).tolist()
-    [1, 1, 8]
-    """
-    low, high = np.sort(pairs, axis=1).T
-    keys: IntArray = low * n + high
-    return keys
-
-
-def links_of_keys(keys: IntArray, n: int) -> IntArray:
-    """The links of `link_keys`, with the smaller node first.
-
-    Examples
-    --------
-    >>> links_of_keys(np.array([1, 8]), n=3).tolist()
-    [[0, 1], [2, 2]]
-    """
-    return np.stack(np.divmod(keys, max(n, 1)), axis=1)
-
-
 def _as_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
     if sparse.issparse(features):
         matrix = sparse.csr_matrix(features, dtype=np.float32)
@@ -309,17 +308,43 @@ def _feature_problems(x: FeatureMatrix) -> list[str]:
     return [f"features must be finite numbers; {bad} are NaN or infinite."] if bad else []
 
 
-def _edge_problems(pairs: npt.NDArray[Any], n: int) -> list[str]:
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        return [f"links must be pairs, shape (e, 2); found shape {pairs.shape}."]
-    if not np.issubdtype(pairs.dtype, np.integer):
-        return [f"links must be pairs of row numbers; found {pairs.dtype}."]
-    outside = ((pairs < 0) | (pairs >= n)).any(axis=1)
-    if not outside.any():
-        return []
-    row = int(outside.argmax())
-    found = f"link {row} is {pairs[row].tolist()}"
-    return [f"links must be pairs of nodes 0..{n - 1}; {found}, {int(outside.sum())} in total."]
+def _as_pairs(edges: npt.ArrayLike) -> npt.NDArray[Any]:
+    pairs = np.asarray(edges)
+    return pairs if pairs.size else np.empty((0, 2), dtype=np.int64)
+
+
+def _problems_of(task: str) -> Any:  # noqa: ANN401
+    return {"regression": _number_problems, "multilabel": _set_problems}.get(task, _label_problems)
+
+
+def _numbered(y: Labels, task: str) -> tuple[str, ...]:
+    if task == "regression":
+        return ("value",)
+    count = y.shape[1] if task == "multilabel" else int(y.max(initial=-1)) + 1
+    return tuple(map(str, range(count)))
+
+
+def _number_problems(y: Labels, n: int, classes: tuple[str, ...] | None) -> list[str]:
+    if y.shape != (n,):
+        return [f"labels must have one number per node, shape ({n},); found shape {y.shape}."]
+    if y.dtype.kind not in "iuf":
+        return [f"labels of a regression must be numbers, NaN if unknown; found {y.dtype}."]
+    infinite = int(np.isinf(y).sum())
+    return [f"labels must be finite numbers; {infinite} are infinite."] if infinite else []
+
+
+def _set_problems(y: Labels, n: int, classes: tuple[str, ...] | None) -> list[str]:
+    C = y.shape[1] if y.ndim == 2 else 0
+    if y.ndim != 2 or len(y) != n or C < 1 or len(classes or range(C)) != C:
+        rule = f"labels must have a row per node and a column per class, {n} rows"
+        return [f"{rule}; found shape {y.shape}."]
+    if y.dtype.kind not in "iub" or not np.isin(y, (UNKNOWN, 0, 1)).all():
+        return [f"labels of several classes must be 0, 1, or {UNKNOWN} if unknown."]
+    partly = (y == UNKNOWN).any(axis=1) & (y != UNKNOWN).any(axis=1)
+    if partly.any():
+        rule = "labels must be known for all classes of a node, or for none"
+        return [f"{rule}; node {int(partly.argmax())} has some, {int(partly.sum())} in total."]
+    return []
 
 
 def _label_problems(y: npt.NDArray[Any], n: int, classes: tuple[str, ...] | None) -> list[str]:
@@ -340,46 +365,3 @@ def _label_problems(y: npt.NDArray[Any], n: int, classes: tuple[str, ...] | None
         advice = "Number the classes without gaps, or pass their names with classes=."
         return [f"{rule}; no node has {gap}, and the largest label is {found[-1]}. {advice}"]
     return []
-
-
-def _unique_links(pairs: npt.NDArray[Any], n: int) -> IntArray:
-    """Each undirected link once, sorted, with the smaller node first."""
-    keys = link_keys(pairs.astype(np.int64), n)
-    if not (keys[1:] > keys[:-1]).all():  # tables and stores have unique links already
-        keys = np.unique(keys)
-    return links_of_keys(keys, n)
-
-
-def _from_matrix(matrix: sparse.spmatrix, n: int) -> IntArray:
-    if matrix.shape != (n, n):
-        raise GraphError(
-            f"an adjacency matrix must have one row and one column per node, {n} by {n}; "
-            f"found {matrix.shape[0]} by {matrix.shape[1]}."
-        )
-    return np.stack(matrix.nonzero(), axis=1).astype(np.int64)
-
-
-def _pairs(edges: Any) -> npt.NDArray[Any]:  # noqa: ANN401
-    if hasattr(edges, "nodes") and hasattr(edges, "edges"):
-        edges = [(a, b) for a, b, *_ in edges.edges]
-    try:
-        pairs = np.asarray(edges)
-    except ValueError as error:
-        raise GraphError(f"links must be pairs, (m, 2) or (2, m): {error}.") from error
-    if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
-        pairs = pairs.T
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise GraphError(f"links must be pairs, (m, 2) or (2, m); found shape {pairs.shape}.")
-    return pairs
-
-
-def _as_rows(pairs: npt.NDArray[Any]) -> IntArray:
-    kind = pairs.dtype.kind
-    if kind not in "iuf" or (kind == "f" and (pairs != np.floor(pairs)).any()):
-        raise GraphError(
-            f"links must be pairs of row numbers; found {pairs.dtype}, such as {pairs.flat[0]!r}. "
-            "If nodes have names, pass the name of each row with nodes=."
-        )
-    return pairs.astype(np.int64)

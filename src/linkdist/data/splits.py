@@ -18,13 +18,23 @@ may be read, so that ten views of a graph need one feature matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from linkdist.data import datasets
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import (
+    UNKNOWN,
+    FeatureMatrix,
+    FloatArray,
+    Graph,
+    IntArray,
+    Labels,
+    known_labels,
+    without_labels,
+)
+from linkdist.data.links import Edges
 from linkdist.errors import SplitError, check_names
 
 SETTINGS = ("inductive", "transductive", "full-supervised")
@@ -35,6 +45,8 @@ PROTOCOLS = {"paper": SETTINGS, "glnn": ("transductive", "production")}
 
 HELD_OUT = 0.1
 """Default share of the labelled nodes that become validation nodes."""
+TENTHS = 10
+"""Number of strata of numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,22 +70,38 @@ class View:
         The visible nodes, in ascending order.
     edges : (e', 2) int64 array
         The directed edges between visible nodes.
-    labels : (n,) int64 array
-        y of the training nodes, `UNKNOWN` for all other nodes.
+    labels : array
+        y of the training nodes, unknown for all other nodes; see `Graph.labels`.
     C : int
         Number of classes.
+    heads, weights : (e',) arrays, optional
+        The neighbour head and the weight of each edge; see `Edges`.
+    directed : bool
+        Whether heads 2 r and 2 r + 1 are the two directions of the same links.
     """
 
     features: FeatureMatrix
     nodes: IntArray
     edges: IntArray
-    labels: IntArray
+    labels: Labels
     C: int
+    heads: IntArray | None = None
+    weights: FloatArray | None = None
+    directed: bool = False
+
+    @property
+    def all_edges(self) -> Edges:
+        """The edges with their heads and weights."""
+        return Edges(self.edges, self.heads, self.weights)
+
+    def with_edges(self, edges: Edges) -> View:
+        """A view with other edges."""
+        return replace(self, edges=edges.pairs, heads=edges.heads, weights=edges.weights)
 
     @property
     def train(self) -> IntArray:
         """The training nodes, in ascending order."""
-        return np.flatnonzero(self.labels != UNKNOWN)
+        return np.flatnonzero(known_labels(self.labels))
 
 
 def observe(graph: Graph, split: Split, setting: str) -> View:
@@ -98,15 +126,17 @@ def observe(graph: Graph, split: Split, setting: str) -> View:
     [0, 1, -1]
     """
     check_names("setting", [setting], (*SETTINGS, "production"))
-    labels = np.full(graph.n, UNKNOWN)
-    labels[split.train] = graph.labels[split.train]
+    hidden = np.ones(graph.n, dtype=bool)
+    hidden[split.train] = False
+    labels = without_labels(graph.labels, hidden)
     seen = np.ones(graph.n, dtype=bool)
     if setting == "inductive":
         seen[split.validation] = False
     if setting in ("inductive", "production"):
         seen[split.test] = False
-    edges = graph.edges[seen[graph.edges].all(axis=1)]
-    return View(graph.features, np.flatnonzero(seen), edges, labels, graph.C)
+    edges = graph.all_edges.between(seen)
+    common = (graph.features, np.flatnonzero(seen), edges.pairs, labels, graph.C)
+    return View(*common, edges.heads, edges.weights, graph.directed)
 
 
 def semi_supervised(
@@ -223,8 +253,31 @@ def named_split(graph: Graph, setting: str, seed: int, data: str | Path | None =
     return semi_supervised(graph, seed)
 
 
-def held_out(labels: IntArray, share: float, seed: int) -> Split:
-    """Draw a share of the labelled nodes of each class, but never all, as validation nodes.
+def strata(labels: Labels) -> IntArray:
+    """The group of similar labels that each node (n,) belongs to, or `UNKNOWN`.
+
+    Similar labels are equal classes, equal sets of classes, or numbers of the same tenth.
+
+    Examples
+    --------
+    >>> strata(np.array([1, -1])).tolist(), strata(np.array([[1, 0], [0, 0], [-1, -1]])).tolist()
+    ([1, -1], [1, 0, -1])
+    >>> strata(np.array([0.5, np.nan, 9.0, 3.0])).tolist()
+    [0, -1, 6, 3]
+    """
+    if labels.ndim == 1 and labels.dtype.kind != "f":
+        return labels
+    known, found = known_labels(labels), np.full(len(labels), UNKNOWN)
+    if labels.ndim == 2:
+        _, found[known] = np.unique(labels[known], axis=0, return_inverse=True)
+    else:
+        rank = np.argsort(np.argsort(labels[known], kind="stable"), kind="stable")
+        found[known] = rank * TENTHS // max(int(known.sum()), 1)
+    return found
+
+
+def held_out(labels: Labels, share: float, seed: int) -> Split:
+    """Draw a share of the labelled nodes of each stratum, but never all, as validation nodes.
 
     Examples
     --------
@@ -233,13 +286,14 @@ def held_out(labels: IntArray, share: float, seed: int) -> Split:
     (16, 4, 0)
     """
     random, held = np.random.default_rng(seed), [np.array([], dtype=np.int64)]
-    for c in range(labels.max(initial=UNKNOWN) + 1):
-        nodes = random.permutation(np.flatnonzero(labels == c))
+    of_node = strata(labels)
+    for c in range(of_node.max(initial=UNKNOWN) + 1):
+        nodes = random.permutation(np.flatnonzero(of_node == c))
         held.append(nodes[: min(round(share * len(nodes)), max(len(nodes) - 1, 0))])
     return keep_aside(labels, np.concatenate(held))
 
 
-def keep_aside(labels: IntArray, validation: IntArray) -> Split:
+def keep_aside(labels: Labels, validation: IntArray) -> Split:
     """Create a split whose training nodes are all labelled nodes that are not validation nodes.
 
     There are no test nodes.
@@ -249,11 +303,11 @@ def keep_aside(labels: IntArray, validation: IntArray) -> Split:
     >>> keep_aside(np.array([0, 1, -1, 0]), np.array([3, 2])).validation
     array([3])
     """
-    known = np.flatnonzero(labels != UNKNOWN)
+    known = np.flatnonzero(known_labels(labels))
     held = np.intersect1d(known, validation)
     return Split(np.setdiff1d(known, held), held, np.array([], dtype=np.int64))
 
 
 def _labelled_nodes(graph: Graph, seed: int) -> IntArray:
     """The nodes with a known label, in random order."""
-    return np.random.default_rng(seed).permutation(np.flatnonzero(graph.labels != UNKNOWN))
+    return np.random.default_rng(seed).permutation(np.flatnonzero(known_labels(graph.labels)))

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from linkdist.data.graph import UNKNOWN, FloatArray, IntArray, as_links, with_own_loops
+from linkdist.data.graph import UNKNOWN, FloatArray, IntArray
+from linkdist.data.links import as_links, with_own_loops
 from linkdist.errors import OptionError
 
 

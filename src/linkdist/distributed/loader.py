@@ -27,7 +27,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from linkdist.data.graph import UNKNOWN, IntArray, both_directions
+from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.data.links import both_directions
 from linkdist.kernels import HAS_TRITON
 from linkdist.nn.inputs import DenseInputs, Inputs, make_inputs
 from linkdist.store.format import buckets

@@ -210,7 +210,9 @@ def train_rounds(
         for turn, data in enumerate(ahead):
             before = course.done + turn * group.size
             length = data.seen.edges.shape[1]
-            seen = Seen(*(part.expand(R, *part.shape[1:]) for part in data.seen))
+            seen = Seen(
+                *(part.expand(R, *part.shape[1:]) for part in data.seen[:4] if part is not None)
+            )
             loss = loss_on_links(shared, data.inputs, seen, by, method)
             loop = Loop(
                 shared, loss, [length] * R, seeds, batch // group.size, adam=stage.adam,

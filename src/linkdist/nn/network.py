@@ -4,11 +4,12 @@ A block is BatchNorm, LayerNorm, LeakyReLU, Dropout, Linear. The forked MLP M: x
 
     h = block(Linear(x))        (R, S, B, hidden)
     z = own(h)                  (R, S, B, C)   the node's own label
-    s = neighbour(h)            (R, S, B, C)   its neighbour's label
+    s = neighbour(h)            (K, R, S, B, C)   its neighbour's label
 
-with a block for each head. Every parameter has a leading replica axis R, so ten seeds train in one
-pass. The axis S holds the sides of a batch of links (i, j and, in contrastive training, k):
-BatchNorm takes its statistics over the B rows of one side of one replica.
+with a block for each head, and a neighbour head for each of K relations of links. Every parameter
+has a leading replica axis R, so ten seeds train in one pass. The axis S holds the sides of a batch
+of links (i, j and, in contrastive training, k): BatchNorm takes its statistics over the B rows of
+one side of one replica.
 
 The caller provides the randomness: a training pass receives the Dropout bits, one per element and
 eight to a byte, and the momentum of the running statistics. Without them, the network evaluates.
@@ -18,8 +19,8 @@ eight to a byte, and the momentum of the running statistics. Without them, the n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -211,6 +212,8 @@ class ForkedMLP(nn.Module):
         Width of the hidden layers.
     dropout : float, optional
         Probability of dropping a hidden unit in training.
+    K : int, optional
+        Number of neighbour heads.
 
     Examples
     --------
@@ -219,11 +222,17 @@ class ForkedMLP(nn.Module):
     >>> x = make_inputs(np.eye(4, dtype=np.float32), torch.device("cpu"))
     >>> z, s = ForkedMLP(d=4, C=3, seeds=[0, 1])(x)
     >>> z.shape, s.shape
-    (torch.Size([2, 1, 4, 3]), torch.Size([2, 1, 4, 3]))
+    (torch.Size([2, 1, 4, 3]), torch.Size([1, 2, 1, 4, 3]))
     """
 
     def __init__(
-        self, d: int, C: int, seeds: Sequence[int], hidden: int = HIDDEN, dropout: float = DROPOUT
+        self,
+        d: int,
+        C: int,
+        seeds: Sequence[int],
+        hidden: int = HIDDEN,
+        dropout: float = DROPOUT,
+        K: int = 1,
     ) -> None:
         super().__init__()
         random = generators(seeds)
@@ -232,18 +241,29 @@ class ForkedMLP(nn.Module):
         self.trunk = Block(hidden, hidden, random, bias=False, dropout=dropout)
         self.own = Block(hidden, C, random, dropout=dropout)
         self.neighbour = Block(hidden, C, random, dropout=dropout)
+        more = (Block(hidden, C, random, dropout=dropout) for _ in range(K - 1))
+        self.more_neighbours = nn.ModuleList(more)
 
-    blocks = 3
+    @property
+    def neighbours(self) -> list[Block]:
+        """The K neighbour heads."""
+        return [self.neighbour, *cast(Iterable[Block], self.more_neighbours)]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks, each with its own Dropout."""
+        return 3 + len(self.more_neighbours)
 
     def forward(
         self, inputs: Inputs, rows: Tensor | None = None, noise: Noise | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Logits z and s of the nodes `rows` (R, S, B), or of all nodes."""
+        """Logits z (R, S, B, C) and s (K, R, S, B, C) of the nodes `rows` (R, S, B), or of all."""
         bits, momentum, mask = noise if noise is not None else ((None,) * self.blocks, None, None)
         x = self.first(inputs, rows, mask)  # (R, S, B, hidden)
         h = self.trunk(x, bits[0], momentum)  # (R, S, B, hidden)
         z = self.own(h, bits[1], momentum)  # (R, S, B, C)
-        return z, self.neighbour(h, bits[2], momentum)  # (R, S, B, C)
+        s = [head(h, part, momentum) for head, part in zip(self.neighbours, bits[2:], strict=True)]
+        return z, s[0].unsqueeze(0) if len(s) == 1 else torch.stack(s)
 
 
 def kept_of_256(dropout: float) -> int:
@@ -280,7 +300,7 @@ class Folded(nn.Module):
     network : ForkedMLP
         A trained network; it is not changed.
     head : Block, optional
-        By default `network.own`; `network.neighbour` for the other head.
+        By default `network.own`; one of `network.neighbours` for another head.
 
     Examples
     --------

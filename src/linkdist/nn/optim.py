@@ -29,9 +29,10 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -143,6 +144,11 @@ class RandomStreams:
         """A permutation of 0 .. length - 1 from the stream of replica r."""
         return torch.randperm(length, generator=self.generators[r], device=self.device)
 
+    def uniform(self, r: int, count: int) -> Tensor:
+        """Random numbers from 0 to below 1 from the stream of replica r."""
+        out = torch.empty(count, dtype=torch.float64, device=self.device)
+        return out.uniform_(generator=self.generators[r])
+
     def integers(self, r: int, count: int) -> list[int]:
         """Random integers of 62 bits from the stream of replica r."""
         out = torch.empty(count, dtype=torch.int64, device=self.device)
@@ -212,6 +218,36 @@ class ShuffledOrder:
         return self.whole.index_select(1, step * len(self.column) + self.column)
 
 
+class WeightedOrder(ShuffledOrder):
+    """Items that are drawn with probabilities in proportion to their weights, with replacement.
+
+    Examples
+    --------
+    >>> order = WeightedOrder([2], 1, 1000, torch.device("cpu"), [np.array([3.0, 1.0])])
+    >>> order.shuffle(RandomStreams([0], torch.device("cpu")))
+    >>> 700 < int((order.batch(torch.tensor(0)) == 0).sum()) < 800
+    True
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        steps: int,
+        batch: int,
+        device: torch.device,
+        weights: Sequence[npt.NDArray[np.floating[Any]]],
+    ) -> None:
+        super().__init__(lengths, steps, batch, device)
+        sums = [np.cumsum(part, dtype=np.float64) for part in weights]
+        self.sums = [torch.from_numpy(part / part[-1]).to(device) for part in sums]
+
+    def shuffle(self, streams: RandomStreams) -> None:
+        """Draw the items of a new epoch."""
+        for r, (length, sums) in enumerate(zip(self.lengths, self.sums, strict=True)):
+            drawn = torch.searchsorted(sums, streams.uniform(r, self.whole.shape[1]), right=True)
+            self.whole[r] = drawn.clamp(max=length - 1)
+
+
 class StridedOrder(ShuffledOrder):
     """The same for very many items, without storing a permutation."""
 
@@ -249,15 +285,21 @@ def coprime_stride(a: int, length: int) -> int:
 
 
 def make_order(
-    lengths: Sequence[int], steps: int, batch: int, device: torch.device
+    lengths: Sequence[int],
+    steps: int,
+    batch: int,
+    device: torch.device,
+    weights: Sequence[npt.NDArray[np.floating[Any]]] = (),
 ) -> ShuffledOrder:
-    """A permutation, or a stride where there are very many items.
+    """A permutation, a stride where there are very many items, or draws in proportion to weights.
 
     Examples
     --------
     >>> type(make_order([1 << 30], 1, 8, torch.device("cpu"))).__name__
     'StridedOrder'
     """
+    if weights:
+        return WeightedOrder(lengths, steps, batch, device, weights)
     kind = StridedOrder if sum(lengths) >= STRIDE_FROM else ShuffledOrder
     return kind(lengths, steps, batch, device)
 

@@ -24,7 +24,7 @@ from linkdist.nn.aggregation import Neighbours
 from linkdist.nn.inputs import Inputs
 from linkdist.nn.losses import cross_entropy
 from linkdist.nn.network import HIDDEN, Block, First, Noise, generators
-from linkdist.nn.optim import RandomStreams
+from linkdist.nn.optim import RATE, RandomStreams
 from linkdist.training.loop import AfterEpoch, Loop, padded
 
 EPOCHS = 200
@@ -165,6 +165,7 @@ def train_gcn(
     seeds: Sequence[int],
     after_epoch: AfterEpoch | None = None,
     epochs: int = EPOCHS,
+    rate: float = RATE,
 ) -> None:
     """Train a GCN on the labels of its views, each view in one batch."""
     R = len(seeds)
@@ -174,4 +175,4 @@ def train_gcn(
         z = network.whole(inputs, seen.neighbours, seen.rows, Noise(bits, momentum))
         return cross_entropy(z, seen.labels)
 
-    Loop(network, loss, [1] * R, seeds, batch=1).run(epochs, after_epoch)
+    Loop(network, loss, [1] * R, seeds, batch=1, rate=rate).run(epochs, after_epoch)

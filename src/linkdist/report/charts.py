@@ -84,7 +84,7 @@ def score_chart(estimates: Estimates) -> Markup:
         for score in scores:
             rows.append(_score_row(score, tone, axis, y))
             y += LANE
-    ours = axis(estimates.new_rows[0].accuracy)
+    ours = axis(estimates.new_rows[0].value)
     guide = tag("g", line("guide", ours, OVER, ours, y), class_="features")
     grid = axis.draw_x(y + 20, _whole_percent, grid=(OVER, y))
     description = " ".join(
@@ -102,15 +102,15 @@ def _score_row(score: Score, tone: str, axis: Axis, top: float) -> Markup:
         tag("title", _score_text(score)),
         line("track", axis.start, y, axis.end, y),
         line("span", axis(score.low), y, axis(score.high), y),
-        tag("circle", class_="best", cx=axis(score.accuracy), cy=y, r=5.5),
+        tag("circle", class_="best", cx=axis(score.value), cy=y, r=5.5),
         tag("text", name, class_="who", x=EDGE, y=top + 15),
-        tag("text", percent(score.accuracy), class_="y word scored", x=WIDTH - EDGE, y=top + 15),
+        tag("text", percent(score.value), class_="y word scored", x=WIDTH - EDGE, y=top + 15),
         class_=tone,
     )
 
 
 def _score_text(score: Score) -> str:
-    value = percent(score.accuracy)
+    value = percent(score.value)
     return f"{score.name}{_needs(score)} {value}, 90\xa0% interval {interval_text(score)}"
 
 

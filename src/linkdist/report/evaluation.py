@@ -1,7 +1,8 @@
 """Evaluate predictions on labelled nodes, batch by batch, with 90 % intervals.
 
 Everything is computed from sums (the confusion matrix, the log-loss and its squares, and each
-confidence bin), so a table may be larger than memory.
+confidence bin), so a table may be larger than memory. Only the ranking of two classes needs the
+scores of the rows themselves: of more than a million, it takes a random sample.
 """
 
 from __future__ import annotations
@@ -13,14 +14,29 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.data.graph import TASKS, UNKNOWN, IntArray
+from linkdist.errors import check_names
 from linkdist.report.metrics import BINS
-from linkdist.training.panel.estimates import Z, interval
+from linkdist.report.row_sample import RowSample
+from linkdist.report.task_evaluation import (
+    MultilabelEvaluation,
+    MultilabelEvaluator,
+    RegressionEvaluation,
+    RegressionEvaluator,
+    json_values,
+    rows_line,
+    score_line,
+)
+from linkdist.training.measures import Interval, Z, measure_for
+from linkdist.training.measures import wilson as interval
 
 RESAMPLED = 1000
 """Number of bootstrap samples for the interval of macro F1."""
+RANKED = 1_000_000
+"""Number of rows from which the ranking of two classes is computed."""
 
-Interval: TypeAlias = tuple[float, float]
+AnyEvaluation: TypeAlias = "Evaluation | RegressionEvaluation | MultilabelEvaluation"
+AnyEvaluator: TypeAlias = "Evaluator | RegressionEvaluator | MultilabelEvaluator"
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,28 @@ class ClassEvaluation:
     recall: float
     recall_interval: Interval
     f1: float
+
+
+@dataclass(frozen=True)
+class RankingEvaluation:
+    """How well the rows of the rarer of two classes come first, if all are ranked by its score.
+
+    Attributes
+    ----------
+    positive : str
+        The rarer class.
+    share : float
+        Its share of the rows, which is the average precision of a random order.
+    roc_auc, average_precision : float
+        The scores of the order.
+    """
+
+    positive: str
+    share: float
+    roc_auc: float
+    roc_auc_interval: Interval
+    average_precision: float
+    average_precision_interval: Interval
 
 
 @dataclass(frozen=True)
@@ -51,6 +89,8 @@ class Evaluation:
         Scores of each class.
     confusion : (C, C) nested tuple of int
         Rows are true classes, columns are predicted ones.
+    ranking : RankingEvaluation or None
+        For two classes, of which both have rows.
     """
 
     rows: int
@@ -64,20 +104,30 @@ class Evaluation:
     calibration_error: float
     classes: tuple[ClassEvaluation, ...]
     confusion: tuple[tuple[int, ...], ...]
+    ranking: RankingEvaluation | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The scores as JSON values."""
-        return asdict(self)
+        values: dict[str, Any] = json_values(asdict(self))
+        if self.ranking is None:
+            del values["ranking"]
+        return values
 
     def __str__(self) -> str:
         """The scores as a table."""
-        lines = [f"{self.rows} labelled rows ({self.unlabelled} rows without a label are left out)"]
-        for name, value, (low, high) in (
-            ("accuracy", self.accuracy, self.accuracy_interval),
-            ("macro F1", self.macro_f1, self.macro_f1_interval),
-            ("log-loss", self.log_loss, self.log_loss_interval),
-        ):
-            lines.append(f"{name:18s}{value:.3f}  (90 % interval {low:.3f} to {high:.3f})")
+        lines = [
+            rows_line(self.rows, self.unlabelled),
+            score_line("accuracy", self.accuracy, self.accuracy_interval),
+            score_line("macro F1", self.macro_f1, self.macro_f1_interval),
+            score_line("log-loss", self.log_loss, self.log_loss_interval),
+        ]
+        if found := self.ranking:
+            of_class = f", of {found.positive!r}, {100 * found.share:.1f} % of the rows"
+            average = (found.average_precision, found.average_precision_interval)
+            lines += [
+                score_line("ROC AUC", found.roc_auc, found.roc_auc_interval),
+                score_line("average precision", *average) + of_class,
+            ]
         lines.append(f"{'calibration error':18s}{self.calibration_error:.3f}")
         width = max(5, *(len(one.name) for one in self.classes))
         lines.append(f"{'class':{width}s}   rows  precision  recall  (90 % interval)     F1")
@@ -97,6 +147,8 @@ class Evaluator:
     ----------
     classes : sequence of str
         Names of the C classes.
+    factors : (C,) array, optional
+        Factors of the class probabilities that decide which class is predicted; by default 1.
 
     Examples
     --------
@@ -107,8 +159,10 @@ class Evaluator:
     (3, 1, 0.667, 0.877)
     """
 
-    def __init__(self, classes: Sequence[str]) -> None:
+    def __init__(self, classes: Sequence[str], factors: npt.ArrayLike | None = None) -> None:
         self._names = tuple(classes)
+        self._factors = np.ones(len(classes)) if factors is None else np.asarray(factors)
+        self._scores = RowSample(RANKED) if len(classes) == 2 else None
         self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
         self._loss = np.zeros(2)
         self._bins = np.zeros((3, BINS))
@@ -126,7 +180,10 @@ class Evaluator:
         """
         known = labels != UNKNOWN
         y, p = labels[known], np.asarray(probabilities, dtype=np.float64)[known]
-        predicted, confidence = p.argmax(axis=1), p.max(axis=1)
+        predicted = (p * self._factors).argmax(axis=1)
+        confidence = p[np.arange(len(y)), predicted]
+        if self._scores is not None:
+            self._scores.add(p[:, 1] - p[:, 0], y == 1)
         np.add.at(self._confusion, (y, predicted), 1)
         losses = -np.log(np.maximum(p[np.arange(len(y)), y], np.finfo(np.float32).tiny))
         self._loss += [losses.sum(), (losses**2).sum()]
@@ -160,7 +217,66 @@ class Evaluator:
             float(np.abs(hits - confidence).sum() / n),
             tuple(_class_scores(self._names, confusion)),
             tuple(map(tuple, confusion.tolist())),
+            self._ranking(),
         )
+
+    def _ranking(self) -> RankingEvaluation | None:
+        if self._scores is None:
+            return None
+        score, second = self._scores.columns()
+        p, y = np.stack([-score, score], axis=1), second.astype(np.int64)
+        rare = int(2 * y.sum() <= len(y))
+        auc, average = (measure_for("classification", m) for m in ("roc-auc", "average-precision"))
+        if np.isnan(auc.value(p, y)):
+            return None
+        return RankingEvaluation(
+            self._names[rare],
+            float((y == rare).mean()),
+            auc.value(p, y),
+            auc.interval(p, y),
+            average.value(p, y),
+            average.interval(p, y),
+        )
+
+
+def make_evaluator(
+    task: str,
+    classes: Sequence[str],
+    *,
+    factors: npt.ArrayLike | None = None,
+    thresholds: npt.ArrayLike | None = None,
+    level: float = 0.9,
+) -> AnyEvaluator:
+    """The evaluator of a task.
+
+    Parameters
+    ----------
+    task : {'classification', 'regression', 'multilabel'}
+        What the labels are.
+    classes : sequence of str
+        Names of the classes or labels.
+    factors, thresholds : (C,) arrays, optional
+        The factors of class probabilities, and the thresholds of labels.
+    level : float, optional
+        The share of rows that prediction intervals of numbers should contain.
+
+    Examples
+    --------
+    >>> evaluator = make_evaluator("regression", ["margin"])
+    >>> evaluator.add(np.array([1.0, 2.0, 4.0, 5.0]), np.array([1.5, 2.0, 3.5, 5.0]))
+    >>> print(evaluator.result())
+    4 labelled rows (0 rows without a label are left out)
+    R²                0.950  (90 % interval 0.902 to 0.998)
+    MAE               0.25  (90 % interval 0.1098 to 0.569)
+    RMSE              0.3536  (90 % interval 0.2343 to 0.5334)
+    bias              0  (90 % interval -0.2908 to 0.2908)
+    """
+    check_names("task", [task], TASKS)
+    if task == "regression":
+        return RegressionEvaluator(level)
+    if task == "multilabel":
+        return MultilabelEvaluator(classes, thresholds)
+    return Evaluator(classes, factors)
 
 
 def macro_f1(confusion: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -14,7 +14,8 @@ from linkdist.report._jinja import render
 from linkdist.report.charts import interval_text
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
 from linkdist.report.svg import evaluation_unit, percent, plain, short
-from linkdist.training.panel.estimates import Estimates, Score, interval
+from linkdist.training.measures import wilson as interval
+from linkdist.training.panel.estimates import Estimates, Score
 
 METHODS = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}
 
@@ -92,7 +93,7 @@ def _accuracies(metrics: Metrics) -> list[tuple[str, float, str]]:
     if estimates := metrics.estimates:
         note = f"for {estimates.rows}; 90\xa0% interval "
         return [
-            ("links" if score.links else "features", score.accuracy, note + interval_text(score))
+            ("links" if score.links else "features", score.value, note + interval_text(score))
             for score in estimates.new_rows
         ]
     accuracies = []

@@ -18,7 +18,7 @@ from torch import Tensor
 from linkdist.data.graph import UNKNOWN, Graph, IntArray
 from linkdist.data.splits import Split
 from linkdist.model import logits
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.report.hidden_map import Array, HiddenMap, map_hidden_layer
 from linkdist.training.fit import Fit
@@ -236,7 +236,7 @@ def evaluate_validation(
     history = result.history
     predicted = result.predictions.get("new row") or result.predictions.get("validation")
     if predicted is not None:
-        found = {mode: (np.exp(predicted[mode].log_p), predicted[mode].labels) for mode in CURVES}
+        found = {mode: (np.exp(predicted[mode].scores), predicted[mode].labels) for mode in CURVES}
         nodes = result.estimates.labels if result.estimates else len(found["features"][1])
     elif history.chooses and len(splits[0].validation):
         chosen = [split.validation for split in splits]
@@ -255,7 +255,7 @@ def evaluate_validation(
 def _predict(graph: Graph, result: Fit) -> tuple[Inputs, dict[str, Array]]:
     """Return the inputs and the probabilities (R, n, C) of both prediction modes."""
     inputs = result.inputs or make_inputs(graph.features, result.model.alpha.device)
-    neighbours = result.neighbours or Neighbours([graph.edges], graph.n, inputs.device)
+    neighbours = result.neighbours or relations_of(graph, graph.n, inputs.device)
     z, s = logits(result.model.network, inputs)
     linked = result.model.with_neighbours(z, s, neighbours)
     return inputs, {"features": _softmax(z), "links": _softmax(linked)}

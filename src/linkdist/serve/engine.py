@@ -2,8 +2,8 @@
 
 An engine is loaded from a model directory once and never changes; a new model is a new engine. The
 ONNX file returns the log-probabilities of both heads. With links the prediction is
-softmax(κ · own_i + α · mean_j neighbour_j), averaged over replicas, as in `linkdist.model`. A node
-without links is predicted from its features.
+softmax(κ · own_i + Σ_k α_k · mean_j neighbour_kj), averaged over replicas, as in `linkdist.model`;
+k is a relation of links. A node without links is predicted from its features.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from scipy import sparse
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
-from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray, both_directions
+from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
+from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
 from linkdist.serve.schema import RequestSchema
 
 CHUNK = 4096
 """Rows that are made dense and computed at once."""
 
-OUTPUTS = ["own_log_probabilities", "neighbour_log_probabilities"]
+OUTPUTS = {
+    "classification": ("probabilities", "own_log_probabilities", "neighbour_log_probabilities"),
+    "multilabel": ("probabilities", "own_log_odds", "neighbour_log_odds"),
+    "regression": ("value", "own_value", "neighbour_value"),
+}
 
 
 class Engine:
@@ -77,31 +82,41 @@ class Engine:
         self.extras = {path.name: path.read_bytes() for path in present}
         self._check()
 
-    def probabilities(self, features: FeatureMatrix, links: IntArray | None = None) -> FloatArray:
-        """Predict class probabilities from features, or with links.
+    def probabilities(
+        self, features: FeatureMatrix, links: IntArray | Links | None = None
+    ) -> FloatArray:
+        """Predict class probabilities, or numbers (n, 1), from features or with links.
 
         Parameters
         ----------
         features : (n, d) float32 array or CSR matrix
             The features of n nodes.
-        links : (m, 2) array of int, optional
-            Undirected links. Duplicates and self-loops do not count.
+        links : (m, 2) array of int or Links, optional
+            Links with the relations of the model. Duplicates and self-loops do not count.
 
         Returns
         -------
         (n, C) float32 array
-            Rows sum to 1.
+            Rows of class probabilities sum to 1.
         """
-        if links is None or not len(links):
-            return self._run(["probabilities"], features)[0]
-        own, neighbour = self._run(OUTPUTS, features)  # (n, R, C)
+        header = self.header
+        prediction, *both = OUTPUTS[header.task]
+        links = links if isinstance(links, Links) or links is None else Links(links)
+        if links is None or not len(links.pairs):
+            return self._run([prediction], features)[0]
+        own, beside = self._run(both, features)  # (n, R, C), (n, R, C) or (n, R, K, C)
         n, R, C = own.shape
-        mean = _mean_of_neighbours(links, n)
-        from_links = (mean @ neighbour.reshape(n, -1)).reshape(n, R, C)
-        has_links = (np.diff(mean.indptr) > 0)[:, None, None]
-        both = self.header.own[:, None] * own + self.header.alpha[:, None] * from_links
-        scores = np.where(has_links, both, own)
-        p: FloatArray = softmax(scores, axis=-1).mean(axis=1, dtype=np.float32)
+        beside = beside.reshape(n, R, -1, C)
+        edges = links.merged(n).edges()
+        share, around = np.zeros((n, R, 1), np.float32), np.zeros_like(own)
+        for k, alpha in enumerate(header.alpha.T):  # (R,)
+            mean = _mean_of_neighbours(edges.of_head(k), n)
+            around += alpha[:, None] * (mean @ beside[:, :, k].reshape(n, -1)).reshape(n, R, C)
+            share += alpha[:, None] * (np.diff(mean.indptr) > 0)[:, None, None]
+        total = header.alpha.sum(axis=1)[:, None]
+        share /= np.where(total > 0, total, 1)
+        scores = (share * header.own[:, None] + 1 - share) * own + around
+        p: FloatArray = _mean(scores, header.task).mean(axis=1, dtype=np.float32)
         return p
 
     def _run(self, outputs: Sequence[str], features: FeatureMatrix) -> list[FloatArray]:
@@ -118,10 +133,14 @@ class Engine:
         """Predict two rows, before this model replaces another."""
         shape = self.header.shape
         try:
-            p = self.probabilities(np.zeros((2, shape.features), np.float32), np.array([[0, 1]]))
+            relation = np.zeros(1, np.int64) if len(self.header.relations) > 1 else None
+            names = (self.header.relations, self.header.directed)
+            links = Links(np.array([[0, 1]]), relation, None, *names)
+            p = self.probabilities(np.zeros((2, shape.features), np.float32), links)
         except Exception as error:  # whatever ONNX Runtime raises
             raise ModelError(f"{self.directory / ONNX} does not run: {error}") from error
-        if p.shape != (2, shape.classes) or not np.allclose(p.sum(axis=1), 1, atol=1e-3):
+        sums = self.header.task != "classification" or np.allclose(p.sum(axis=1), 1, atol=1e-3)
+        if p.shape != (2, shape.classes) or not np.isfinite(p).all() or not sums:
             raise ModelError(
                 f"{self.directory / ONNX} does not return probabilities of {shape.classes} "
                 "classes. Train the model again."
@@ -167,9 +186,18 @@ def _export(directory: Path) -> bytes:
         return file.read_bytes()
 
 
-def _mean_of_neighbours(links: IntArray, n: int) -> sparse.csr_matrix:
+def _mean(scores: FloatArray, task: str) -> FloatArray:
+    """Probabilities or numbers from what was added up."""
+    if task == "regression":
+        return scores
+    mean: FloatArray = expit(scores) if task == "multilabel" else softmax(scores, axis=-1)
+    return mean
+
+
+def _mean_of_neighbours(edges: Edges, n: int) -> sparse.csr_matrix:
     """The (n, n) matrix that averages over neighbours; the row of a node without links is empty."""
-    proper = links[links[:, 0] != links[:, 1]]
-    i, j = np.unique(both_directions(proper), axis=0).T
-    shares = (1 / np.bincount(i)[i]).astype(np.float32)
+    proper = edges.take(edges.pairs[:, 0] != edges.pairs[:, 1])
+    i, j = proper.pairs.T
+    weights = np.ones(len(i)) if proper.weights is None else proper.weights
+    shares = (weights / np.bincount(i, weights, minlength=n)[i]).astype(np.float32)
     return sparse.csr_matrix((shares, (i, j)), shape=(n, n))

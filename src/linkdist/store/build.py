@@ -37,7 +37,7 @@ from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, 
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
-from linkdist.tables.source import ROLES, Tables
+from linkdist.tables.source import LINK_ROLES, ROLES, Tables
 from linkdist.tables.validation import Problems
 
 MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
@@ -125,6 +125,15 @@ def _describe(tables: Tables) -> dict[str, Any]:
     """The tables in their present state: name, size and time of the files, and all options."""
     if tables.labels is not None or tables.text_encoder is not None:
         raise OptionError("a store takes its labels and its text from the node table alone.")
+    if tables.task not in (None, "classification") or not isinstance(tables.label, str):
+        raise OptionError("a store is for classification with one label column.")
+    if tables.graph is not None or isinstance(tables.nodes, list | tuple | dict):
+        raise OptionError("a store contains one graph, from one node table and one link table.")
+    refused = [f"--{role}" for role in LINK_ROLES if getattr(tables, role)]
+    refused += ["several --edges"] * isinstance(tables.edges, list | dict)
+    if refused:
+        rule = "relations, weights and directions of links are for training on tables"
+        raise OptionError(f"{rule}, so a store does not take {', '.join(refused)}.")
     fields = asdict(tables) | {"version": VERSION, "program": version("linkdist")}
     for name in ("nodes", "edges"):
         path = Path(fields[name])
@@ -158,7 +167,7 @@ class _Build:
         tables, progress = self.tables, self.callback.progress
         self.callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress,
+            tables.nodes, tables.id, str(tables.label), tables.kinds, tables.features, progress,
             tables.unknown,
         )  # fmt: skip
         self.callback.stage("counting links")
@@ -201,7 +210,8 @@ class _Build:
         """Batches of nodes, with features as they are stored."""
         tables, row = self.tables, skip + 1
         x: Any
-        for ids, y, x in encoded_nodes(tables.nodes, tables.id, tables.label, survey, skip, BATCH):
+        label = str(tables.label)
+        for ids, y, x in encoded_nodes(tables.nodes, tables.id, label, survey, skip, BATCH):
             if layout.kind == "csr":
                 x.sum_duplicates()
             elif layout.kind == "float16":

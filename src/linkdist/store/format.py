@@ -69,6 +69,8 @@ class Columns(BaseModel):
     unknown: list[str] = []
     source: str | None = None
     target: str | None = None
+    task: str | None = None
+    graph: str | None = None
     encoders: list[dict[str, Any]]
 
 

@@ -95,6 +95,10 @@ class Table(ABC):
             yield row, batch
             row += batch.num_rows
 
+    def place(self, row: int) -> str:
+        """What messages call a row that was read, given its number."""
+        return f"row {row}"
+
     def sample(self) -> pa.Table:
         """The first rows, at most `SAMPLE`, from as many batches as needed."""
         taken, missing = [], SAMPLE

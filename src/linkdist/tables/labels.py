@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,19 +11,9 @@ import pyarrow.compute as pc
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import TableError
 from linkdist.tables.parsing import places_among
-from linkdist.tables.validation import SHOWN
+from linkdist.tables.validation import SHOWN, Problems
 
 INTEGER = re.compile(r"-?[0-9]{1,18}")
-
-REAL = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
-
-SEVERAL = re.compile(r"[^|;]+([|;][^|;]+)+")
-
-PLACEHOLDERS = {"na", "n/a", "nan", "none", "null", "unknown", "?", "-", "missing", "tbd"}
-"""Names of classes, in lower case, that often mean that the label is unknown."""
-
-MANY = 20
-"""With more distinct decimal numbers than this, the column is probably a regression target."""
 
 
 def sorted_classes(text: pa.Array) -> tuple[str, ...]:
@@ -37,9 +27,42 @@ def sorted_classes(text: pa.Array) -> tuple[str, ...]:
     ('9', '10')
     """
     found = set(text.drop_null().unique().to_pylist())
-    if _are_integers(found):
-        return tuple(sorted(found - {str(UNKNOWN)}, key=lambda label: (int(label), label)))
-    return tuple(sorted(found))
+    return sorted_names(found - {str(UNKNOWN)} if _are_integers(found) else found)
+
+
+def sorted_names(names: Collection[str]) -> tuple[str, ...]:
+    """Different names; integers are sorted by value, other names alphabetically.
+
+    Examples
+    --------
+    >>> sorted_names(["10", "9"]), sorted_names(["b", "10", "9"])
+    (('9', '10'), ('10', '9', 'b'))
+    """
+    if _are_integers(names):
+        return tuple(sorted(set(names), key=lambda name: (int(name), name)))
+    return tuple(sorted(set(names)))
+
+
+def find_classes(text: pa.Array, column: str, problems: Problems) -> tuple[str, ...]:
+    """The classes among the labels of a column; fewer than two are a problem.
+
+    Examples
+    --------
+    >>> problems = Problems()
+    >>> find_classes(pa.array(["a", "a", None]), "field", problems)
+    ('a',)
+    >>> problems.check()
+    Traceback (most recent call last):
+    linkdist.errors.TableError: column 'field' must contain labels of two classes or more; all \
+are 'a'.
+    """
+    classes = sorted_classes(text)
+    if not classes:
+        problems.add(f"column {column!r} contains no labels; training needs some")
+    elif len(classes) == 1:
+        rule = f"column {column!r} must contain labels of two classes or more"
+        problems.add(f"{rule}; all are {classes[0]!r}")
+    return classes
 
 
 def encode_labels(text: pa.Array, classes: tuple[str, ...]) -> tuple[IntArray, dict[str, int]]:
@@ -89,52 +112,6 @@ def check_known_classes(column: str, new: Mapping[str, int]) -> None:
             f"column {column!r} contains classes that the model does not know: {names}{more}. "
             "Leave these labels empty, or train a new model on all data."
         )
-
-
-def label_warnings(column: str, counts: dict[str, int]) -> Iterator[str]:
-    """What is suspicious about the classes of a label column.
-
-    Parameters
-    ----------
-    column : str
-        The label column.
-    counts : dict of str to int
-        The number of rows of each class.
-
-    Examples
-    --------
-    >>> for text in label_warnings("field", {"NA": 9, "art": 1, "math": 5}):
-    ...     print(text)
-    column 'field': the class 'NA' (9 rows) may mean that the label is unknown. If it does, \
-declare it with --unknown NA (in Python, unknown=['NA']).
-    column 'field': the class 'art' has one label only, so it cannot be evaluated. Label more rows.
-    """
-    where = f"column {column!r}:"
-    names = [name for name in counts if name.strip().lower() in PLACEHOLDERS]
-    for name in names:
-        yield (
-            f"{where} the class {name!r} ({counts[name]} rows) may mean that the label is unknown. "
-            f"If it does, declare it with --unknown {name} (in Python, unknown=[{name!r}])."
-        )
-    rest = [name for name in counts if name not in names]
-    if sum(bool(REAL.fullmatch(name)) for name in rest) > max(MANY, len(rest) / 2):
-        yield (
-            f"{where} {len(rest)} different numbers, such as {rest[0]}, look like a number to "
-            "predict, but each becomes a class. Group them into a few classes."
-        )
-        return
-    several = [name for name in rest if SEVERAL.fullmatch(name)]
-    if len(several) > len(rest) / 4:
-        yield (
-            f"{where} {several[0]!r} looks like several labels, but a row has one class. Keep one "
-            "label for each row."
-        )
-    once = [name for name in rest if counts[name] == 1]
-    if once:
-        shown = ", ".join(map(repr, once[:5])) + (f" and {len(once) - 5} more" * (len(once) > 5))
-        rule = "the class" if len(once) == 1 else "the classes"
-        have = "has one label only, so it" if len(once) == 1 else "have one label only, so they"
-        yield f"{where} {rule} {shown} {have} cannot be evaluated. Label more rows."
 
 
 def _are_integers(labels: Collection[str]) -> bool:

@@ -12,9 +12,9 @@ from linkdist.progress import Progress
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
 from linkdist.tables.io import BATCH, Table
-from linkdist.tables.labels import sorted_classes
 from linkdist.tables.parsing import text_of
 from linkdist.tables.schema import Guess, guess
+from linkdist.tables.targets import LabelColumns, label_columns
 from linkdist.tables.validation import SHOWN, Problems, show_value
 
 
@@ -25,6 +25,10 @@ class NodeTable:
     ----------
     columns : list of str
         The columns to read, without those that the table does not have.
+    id : str or None
+        The column of ids.
+    labels : tuple of str
+        The label columns.
     encoder, present : FeatureEncoder
         The encoder of all feature columns, and of those that the table has.
     guesses : dict of str to Guess
@@ -35,22 +39,25 @@ class NodeTable:
         self,
         table: Table,
         id: str | None,
-        label: str | None,
+        label: LabelColumns,
         encoder: FeatureEncoder | None = None,
         kinds: Mapping[str, str] | None = None,
         features: Sequence[str] | None = None,
         text_encoder: TextEncoder | None = None,
         problems: Problems | None = None,
+        graph: str | None = None,
     ) -> None:
-        self.problems = Problems() if problems is None else problems
-        self._table, self._label = table, label
+        self.problems = Problems(table.place) if problems is None else problems
+        self._table, self.id, self.labels = table, id, label_columns(label)
         self.guesses = {}
-        keys = [name for name in (id, label) if name is not None]
+        roles = [("ids", id), *(("labels", name) for name in self.labels), ("graphs", graph)]
+        keys = [name for _, name in roles if name is not None]
         if encoder is None:
-            if id == label:
-                self.problems.add(f"ids and labels must be two columns; both are {id!r}")
+            _check_roles([(role, name) for role, name in roles if name is not None], self.problems)
             sample = table.sample()
-            self.guesses = _guess_kinds(table, sample, keys, kinds or {}, features, self.problems)
+            self.guesses = _guess_kinds(
+                table, sample, keys, graph, kinds or {}, features, self.problems
+            )
             used = {name: found.kind for name, found in self.guesses.items() if found.kind}
             encoder = make_feature_encoder(used, sample, text_encoder)
         wanted = dict.fromkeys([*keys, *encoder.names])
@@ -78,17 +85,10 @@ class NodeTable:
             self.problems.add("the table has no rows")
             self.problems.check(self._table.name)
 
-    def find_classes(self, text: pa.Array) -> tuple[str, ...]:
-        """The classes among the labels."""
-        if self._label not in self.columns:
-            return ()
-        classes = sorted_classes(text)
-        if not classes:
-            self.problems.add(f"column {self._label!r} contains no labels; training needs some")
-        elif len(classes) == 1:
-            rule = f"column {self._label!r} must contain labels of two classes or more"
-            self.problems.add(f"{rule}; all are {classes[0]!r}")
-        return classes
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are label columns, and the table has all of them."""
+        return bool(self.labels) and set(self.labels) <= set(self.columns)
 
     def check(self) -> None:
         """Raise an error with all problems, if there are any."""
@@ -98,10 +98,22 @@ class NodeTable:
         self.problems.check(self._table.name)
 
 
+def _check_roles(roles: Sequence[tuple[str, str]], problems: Problems) -> None:
+    """Add columns that have two roles, such as ids and labels, to the problems."""
+    seen: dict[str, str] = {}
+    for role, name in roles:
+        if seen.get(name) == role:
+            problems.add(f"a label column must be named once; found {name!r} twice")
+        elif name in seen:
+            problems.add(f"{seen[name]} and {role} must be two columns; both are {name!r}")
+        seen[name] = role
+
+
 def _guess_kinds(
     table: Table,
     sample: pa.Table,
     keys: Sequence[str],
+    graph: str | None,
     kinds: Mapping[str, str],
     features: Sequence[str] | None,
     problems: Problems,
@@ -111,7 +123,8 @@ def _guess_kinds(
     problems.names("column", named, table.schema.names)
     for name in named:
         if name in keys:
-            problems.add(f"column {name!r} contains ids or labels and cannot be a feature")
+            what = "the graphs" if name == graph else "ids or labels"
+            problems.add(f"column {name!r} contains {what} and cannot be a feature")
     guesses = guess(table.schema, sample, keys)
     for name in kinds:
         if name in guesses:
@@ -160,8 +173,18 @@ def add_duplicates(
     >>> bool(problems)
     False
     """
-    examples = [f"{show_value(id)} in rows {earlier} and {later}" for later, id, earlier in first]
+    examples = [
+        f"{show_value(id)} in {_both_rows(earlier, later, problems)}"
+        for later, id, earlier in first
+    ]
     problems.examples(f"column {name!r} contains duplicate ids:", examples, total)
+
+
+def _both_rows(earlier: int, later: int, problems: Problems) -> str:
+    places = problems.place(earlier), problems.place(later)
+    if places == (f"row {earlier}", f"row {later}"):
+        return f"rows {earlier} and {later}"
+    return " and ".join(places)
 
 
 def check_missing(ids: pa.Array, name: str, problems: Problems, first_row: int = 1) -> None:

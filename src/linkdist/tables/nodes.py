@@ -1,7 +1,8 @@
 """Read node tables into arrays.
 
-A node table has a column of ids, a column of labels and feature columns. Ids are compared as text:
-7 in Parquet and 7 in CSV are the same node, 007 is another one.
+A node table has a column of ids, one or more columns of labels and feature columns. Ids are
+compared as text: 7 in Parquet and 7 in CSV are the same node, 007 is another one. Several node
+tables, or a column with the names of graphs, make several graphs (`linkdist.tables.graphs`).
 
 The types of CSV columns are inferred from their first rows, which may not be typical. Columns are
 therefore read as text and parsed by their encoders, which report the row of an unsuitable value;
@@ -16,16 +17,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from linkdist.data.graph import FeatureMatrix, IntArray, stacked
+from linkdist.data.graph import FeatureMatrix, IntArray, Labels, stacked
 from linkdist.progress import Progress
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.graphs import GraphTables, find_groups, open_nodes, shown_ids
 from linkdist.tables.io import BATCH, Table, TableLike, open_table
-from linkdist.tables.label_table import add_labels
-from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.label_table import read_label_table, read_labels
+from linkdist.tables.labels import encode_labels, find_classes, without_unknown
 from linkdist.tables.node_table import NodeTable, check_ids, check_missing
 from linkdist.tables.parsing import single_values, text_of
 from linkdist.tables.schema import Guess
+from linkdist.tables.targets import LabelColumns, LabelFormat, label_values
+from linkdist.tables.task import TaskGuess
 from linkdist.tables.validation import Problems, Tally
 
 
@@ -36,11 +40,13 @@ class Nodes:
     Attributes
     ----------
     ids : (n,) Arrow array
-        Ids, in the type of the Parquet column or as text from CSV.
-    labels : (n,) int64 array
-        y, from 0 to C - 1, or `UNKNOWN`.
+        Ids, in the type of the Parquet column or as text from CSV; of several node tables, text
+        such as GRAPH/ID.
+    labels : (n,) int64, (n,) float64 or (n, C) int64 array
+        y, as `linkdist.data.graph.Graph` describes it.
     classes : tuple of str
-        Names of the C classes; integers are sorted by value, other names alphabetically.
+        Names of the C classes; integers are sorted by value, other names alphabetically, and label
+        columns as they are given. For regression, the label column.
     features : (n, d) float32 array or CSR matrix
         x, one row per node.
     encoders : FeatureEncoder
@@ -53,10 +59,18 @@ class Nodes:
         Values of each column that were not used as they are.
     notices : tuple of str
         The same as sentences.
+    label_format : LabelFormat
+        How the labels are written.
+    guess : TaskGuess or None
+        The guess of the task, if it was not given.
+    groups : (n,) int64 array or None
+        The position of each node's graph in `graphs`, if there are several graphs.
+    graphs : tuple of str
+        Names of the graphs, sorted like classes.
     """
 
     ids: pa.Array
-    labels: IntArray
+    labels: Labels
     classes: tuple[str, ...]
     features: FeatureMatrix
     encoders: FeatureEncoder
@@ -64,12 +78,21 @@ class Nodes:
     unknown_labels: Mapping[str, int] = field(default_factory=dict)
     tallies: Mapping[str, Tally] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    label_format: LabelFormat = field(default=LabelFormat("classification", ()))
+    guess: TaskGuess | None = None
+    groups: IntArray | None = None
+    graphs: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        """What the labels are, one of `linkdist.data.graph.TASKS`."""
+        return self.label_format.task
 
 
 def read_nodes(
     path: TableLike,
     id: str,
-    label: str | None,
+    label: LabelColumns,
     kinds: Mapping[str, str] | None = None,
     features: Sequence[str] | None = None,
     encoders: FeatureEncoder | None = None,
@@ -78,16 +101,22 @@ def read_nodes(
     unknown: Collection[str] = (),
     more_labels: TableLike = None,
     text_encoder: TextEncoder | None = None,
+    task: str | None = None,
+    graph: str | None = None,
+    label_format: LabelFormat | None = None,
 ) -> Nodes:
-    r"""Read a node table.
+    r"""Read a node table, or those of several graphs.
 
     Parameters
     ----------
-    path : path or table
-        Any table that `open_table` opens.
-    id, label : str
-        The columns of ids and labels. A label is unknown if it is missing, empty, among `unknown`
-        or, among integer labels, -1.
+    path : path or table, or several
+        Any table that `open_table` opens; a sequence of tables, or a mapping of names to tables,
+        has a graph in each.
+    id : str
+        The column of ids.
+    label : str or sequence of str
+        The column of labels, or several columns of 0 and 1. A label is unknown if it is missing,
+        empty, among `unknown` or, among integer classes, -1.
     kinds : mapping of str to str, optional
         Kinds of columns that should not be inferred.
     features : sequence of str, optional
@@ -104,6 +133,12 @@ def read_nodes(
         A table of ids and labels, under the same names, that adds labels.
     text_encoder : TextEncoder, optional
         Computes the features of text columns, instead of tf-idf.
+    task : {'classification', 'regression', 'multilabel'}, optional
+        What the labels are; by default it is guessed (`linkdist.tables.task`).
+    graph : str, optional
+        The column with the names of graphs.
+    label_format : LabelFormat, optional
+        How the labels of a model are written, which also has its classes; by default it is found.
 
     Raises
     ------
@@ -120,15 +155,18 @@ def read_nodes(
     >>> nodes.classes, nodes.labels.tolist(), nodes.features[:2].tolist()
     (('art', 'math'), [1, 0, -1], [[-1.2247449159622192], [1.2247449159622192]])
     """
-    opened = open_table(path, "the node table")
-    table = NodeTable(opened, id, label, encoders, kinds, features, text_encoder)
+    opened = open_nodes(path)
+    table = NodeTable(opened, id, label, encoders, kinds, features, text_encoder, graph=graph)
     problems, present = table.problems, table.present
-    ids, labels = list[pa.Array](), list[pa.Array]()
+    ids, labels, names = list[pa.Array](), list[pa.Array](), list[pa.Array]()
+    if graph is not None and isinstance(opened, GraphTables):
+        problems.add(f"several node tables are graphs already; leave out the column {graph!r}")
 
     def batches() -> Iterator[tuple[int, pa.RecordBatch]]:
         for first_row, batch in table.batches(progress=progress):
             ids.append(single_values(batch, id, problems))
-            labels.append(text_of(single_values(batch, label, problems)))
+            labels.append(label_values(batch, table.labels, problems))
+            names.append(text_of(single_values(batch, graph, problems)))
             yield first_row, batch
 
     if encoders is None:
@@ -137,18 +175,27 @@ def read_nodes(
         blocks = [present.transform(batch, row, problems) for row, batch in batches()]
         x = stacked(blocks or [present.concatenate([], 0)])
     table.check_rows(sum(map(len, ids)))
+    all_ids, groups = pa.concat_arrays(ids), None
+    graphs: tuple[str, ...] = ()
+    if isinstance(opened, GraphTables):
+        groups, graphs = opened.groups, opened.graphs
+        all_ids = shown_ids(all_ids, groups, graphs)
+    elif graph in table.columns:
+        groups, graphs = find_groups(pa.concat_arrays(names), str(graph), problems)
     if id in table.columns:
-        check_ids(pa.concat_arrays(ids), id, problems)
-    text = without_unknown(pa.concat_arrays(labels), unknown)
-    if more_labels is not None and label is not None and id in table.columns:
-        text = add_labels(text, pa.concat_arrays(ids), more_labels, (id, label), unknown)
-    if classes is None:
-        classes = table.find_classes(text)
+        check_ids(all_ids, id, problems)
+    values, more = pa.concat_arrays(labels), None
+    if not table.has_labels:  # a label column that is not there is a problem already
+        values, classes = pa.nulls(len(all_ids), pa.large_string()), classes or ()
+    elif more_labels is not None and id in table.columns:
+        more = read_label_table(more_labels, id, table.labels)
+    if label_format is None and classes is not None:
+        label_format = LabelFormat("classification", table.labels, classes, tuple(unknown))
+    found = read_labels(values, table.labels, task, unknown, problems, label_format, all_ids, more)
     table.check()
-    y, new_labels = encode_labels(text, classes)
     return Nodes(
-        pa.concat_arrays(ids), y, classes, x, table.encoder, table.guesses, new_labels,
-        dict(problems.tallies), tuple(problems.notices()),
+        all_ids, found.labels, found.form.classes, x, table.encoder, table.guesses, found.unknown,
+        dict(problems.tallies), tuple(problems.notices()), found.form, found.guess, groups, graphs,
     )  # fmt: skip
 
 
@@ -213,7 +260,7 @@ def survey_nodes(
         table.present.partial_fit(batch, first_row, table.problems)
         rows += batch.num_rows
     table.check_rows(rows)
-    classes = table.find_classes(labels)
+    classes = find_classes(labels, label, table.problems) if table.has_labels else ()
     table.check()
     return Survey(rows, classes, table.encoder, table.guesses)
 
@@ -310,7 +357,7 @@ def node_batches(
 def labelled_batches(
     table: Table,
     id: str | None,
-    label: str | None,
+    label: LabelColumns,
     encoders: FeatureEncoder,
     size: int = BATCH,
     problems: Problems | None = None,
@@ -321,8 +368,10 @@ def labelled_batches(
     ----------
     table, encoders, size
         As in `node_batches`.
-    id, label : str, optional
-        The columns of ids and labels; without one, its values are null.
+    id : str, optional
+        The column of ids; without one, they are null.
+    label : str or sequence of str, optional
+        The columns of labels; without one, they are null.
     problems : Problems, optional
         Receives the tallies of the columns.
 
@@ -330,8 +379,8 @@ def labelled_batches(
     ------
     ids : (k,) array
         Ids, in the type of the column.
-    labels : (k,) array of large_string
-        Labels, null where unknown.
+    labels : (k,) array
+        Labels as they are written, which `LabelFormat.encode` reads; see `label_values`.
     features : (k, d) float32 array or CSR matrix
         Features.
 
@@ -346,7 +395,7 @@ def labelled_batches(
     nodes = NodeTable(table, id, label, encoders, problems=problems)
     for first_row, batch in nodes.batches(size):
         ids = single_values(batch, id, nodes.problems)
-        labels = text_of(single_values(batch, label, nodes.problems))
+        labels = label_values(batch, nodes.labels, nodes.problems)
         x = nodes.present.transform(batch, first_row, nodes.problems)
         if not nodes.problems:
             yield ids, labels, x

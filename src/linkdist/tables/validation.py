@@ -6,7 +6,7 @@ Rows are counted from 1, without the header.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -68,6 +68,11 @@ class Problems:
     Values that are no problem but not used as they are, such as missing ones, are counted in
     `tallies`.
 
+    Parameters
+    ----------
+    place : callable, optional
+        Returns what messages call a row, given its number; by default 'row 7'.
+
     Examples
     --------
     >>> problems = Problems()
@@ -79,14 +84,15 @@ class Problems:
 column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: Callable[[int], str] = "row {}".format) -> None:
+        self.place = place
         self._found: Counter[str] = Counter()
         self._examples: dict[str, list[str]] = {}
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
 
-    def __bool__(self) -> bool:
-        """Whether there are any problems."""
-        return bool(self._examples)
+    def __len__(self) -> int:
+        """Number of different problems."""
+        return len(self._examples)
 
     def add(self, rule: str) -> None:
         """Add a problem that does not belong to a row."""
@@ -106,7 +112,7 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
         rows if there are more than `rows`.
         """
         shown = zip(rows[:SHOWN], values, strict=False)
-        examples = [f"row {row} has {show_value(value)}" for row, value in shown]
+        examples = [f"{self.place(int(row))} has {show_value(value)}" for row, value in shown]
         self.examples(f"{rule};", examples, len(rows) if total is None else total)
 
     def examples(self, rule: str, examples: Sequence[str], total: int) -> None:

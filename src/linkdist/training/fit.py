@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
 
 from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError, check_names
-from linkdist.model import Model
-from linkdist.nn.aggregation import Neighbours
+from linkdist.model import Model, logits
+from linkdist.nn.aggregation import Relations
 from linkdist.nn.inputs import Inputs, make_inputs
-from linkdist.nn.network import DROPOUT, HIDDEN
+from linkdist.nn.network import HIDDEN
 from linkdist.progress import Progress
 from linkdist.training.checkpoint import Keeper, TrainingRun
 from linkdist.training.history import History
 from linkdist.training.link_task import LinkTask, LinkTraining, epochs_for, loop_on_links
 from linkdist.training.loop import BATCH, Hyperparameters, find_device
+from linkdist.training.panel.calibration import fit_heads
+from linkdist.training.panel.decision import Decision
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import Estimates
+from linkdist.training.panel.families import Classes
 from linkdist.training.panel.fitting import fit_panel
 
 METHODS = ("selflinkdist", "colinkdist", "linkdist")
@@ -54,6 +61,8 @@ class Fit:
         Predictions of held-out nodes, for SelfLinkDist; see `Panel.predictions`.
     inputs, neighbours : optional
         The features and links of the graph on the device of the model, for its evaluation.
+    decision : Decision
+        Prediction intervals, thresholds of labels or factors of classes, for SelfLinkDist.
     """
 
     model: Model
@@ -64,7 +73,8 @@ class Fit:
     estimates: Estimates | None = None
     predictions: Mapping[str, Mapping[str, Predictions]] = field(default_factory=dict)
     inputs: Inputs | None = field(default=None, repr=False)
-    neighbours: Neighbours | None = field(default=None, repr=False)
+    neighbours: Relations | None = field(default=None, repr=False)
+    decision: Decision = field(default_factory=Decision)
 
 
 def fit(
@@ -86,8 +96,12 @@ def fit(
     hidden_size: int = HIDDEN,
     batch_size: int = BATCH,
     learning_rate: float | None = None,
-    dropout: float = DROPOUT,
+    dropout: float | None = None,
     schedule: str | None = None,
+    loss: str = "squared",
+    metric: str | None = None,
+    class_weight: npt.NDArray[np.float64] | None = None,
+    hold_out_graphs: bool = False,
 ) -> Fit:
     """Train R replicas on the part of a graph that a setting shows.
 
@@ -139,10 +153,21 @@ def fit(
     learning_rate : float, optional
         Learning rate of Adam; by default 0.003 for SelfLinkDist and 0.01 for the paper's methods.
     dropout : float, optional
-        Probability of dropping a hidden unit, rounded to a multiple of 1/256.
+        Probability of dropping a hidden unit, rounded to a multiple of 1/256; by default 0.5, and
+        0.1 for regression.
     schedule : {'constant', 'cosine'}, optional
         How the learning rate changes; 'cosine' decreases it to 0. By default 'cosine' for
         SelfLinkDist and 'constant' for the paper's methods.
+    loss : {'squared', 'absolute'}
+        The error that a regression minimises.
+    metric : str, optional
+        What validation nodes choose by and what is estimated, for SelfLinkDist; by default the
+        loss chooses, and 'accuracy', 'r2' or 'micro-f1' is estimated. See
+        `linkdist.training.measures`.
+    class_weight : (C,) array, optional
+        Factors of the class probabilities in predictions.
+    hold_out_graphs : bool
+        Whether folds hold out whole graphs (`Graph.groups`), for SelfLinkDist.
 
     Examples
     --------
@@ -158,23 +183,42 @@ def fit(
     each = [splits] * len(seeds) if isinstance(splits, Split) else list(splits)
     hyper = Hyperparameters(hidden_size, batch_size, learning_rate, dropout, schedule)
     problems = [*epoch_problems(epochs), *hyper.problems(), *limit_problems(held_out, budget)]
+    if graph.task != "classification" and method in METHODS[1:]:
+        problems.append(f"the method {method} is for classification; use selflinkdist.")
     _check(method, seeds, each, problems)
+    hyper = hyper.of_task(graph.task)
     inputs = inputs or make_inputs(graph.features, find_device(device))
     # What fits into a budget differs between runs, so these cannot be resumed.
     run = TrainingRun(None if budget is not None else checkpoint, progress)
     if method == "selflinkdist":
         common = (graph, each, setting, seeds, inputs, run, hyper, epochs)
-        panel, estimates = fit_panel(
-            *common, teachers=teachers, baselines=baselines, budget=budget, held_out=held_out
+        panel, estimates, decision = fit_panel(
+            *common,
+            teachers=teachers,
+            baselines=baselines and graph.task == "classification",
+            budget=budget,
+            held_out=held_out,
+            loss=loss,
+            metric=metric,
+            class_weight=class_weight,
+            hold_out_graphs=hold_out_graphs,
         )
         took, neighbours = time.perf_counter() - started, panel.ensemble.context.neighbours
         trained = (panel.model, panel.history, panel.visits, took, inputs.precision)
-        return Fit(*trained, estimates, panel.predictions, inputs, neighbours)
+        return Fit(*trained, estimates, panel.predictions, inputs, neighbours, decision)
     task = LinkTask(graph, each, setting, seeds, inputs)
     total = epochs_for(graph.degree) if epochs is None else epochs
     training = _train(task, method, total, run, hyper)
     training.restore_best()
-    model = Model(training.network, training.alpha, graph.classes)
+    model = Model(
+        training.network,
+        training.alpha,
+        graph.classes,
+        relations=graph.relations,
+        directed=graph.directed,
+    )
+    if len(graph.heads) > 1:
+        model = with_chosen_alpha(model, task)
     took = time.perf_counter() - started
     trained = (model, training.history, total, took, inputs.precision)
     return Fit(*trained, inputs=inputs, neighbours=task.neighbours)
@@ -184,7 +228,8 @@ def _train(
     task: LinkTask, method: str, total: int, run: TrainingRun, hyper: Hyperparameters
 ) -> LinkTraining:
     """Train one of the paper's methods, with an evaluation after every epoch."""
-    network = hyper.network(task.graph.d, task.graph.C, task.seeds, task.device)
+    graph = task.graph
+    network = hyper.network(graph.d, graph.C, task.seeds, task.device, len(graph.heads))
     data = (network, task.inputs, task.views, task.seeds, task.coefficients)
     decay = total if hyper.decays(method) else None
     loop = loop_on_links(*data, method, hyper.batch, hyper.rate(method), epochs=decay)
@@ -196,6 +241,27 @@ def _train(
 
     loop.run(total, after_epoch, start=run.done, evaluate=training.evaluate)
     return training
+
+
+@torch.no_grad()
+def with_chosen_alpha(model: Model, task: LinkTask) -> Model:
+    """The model with the α of each head, and κ, that fit the labels of validation nodes best.
+
+    Without validation nodes, the heads share the α of the paper.
+    """
+    z, s = logits(model.network, task.inputs)
+    own, beside = z.log_softmax(-1), task.neighbours.means(s.log_softmax(-1))
+    alpha, kappa = model.alpha.clone(), model.kappa.clone()
+    prior = np.zeros(task.graph.C)  # π and ε are for predictions that need no weights
+    for r, split in enumerate(task.splits):
+        rows = torch.from_numpy(split.validation).to(task.device)
+        if len(rows):
+            scores = (own[r, rows], beside[:, r, rows])
+            mine, others = (part.double().cpu().numpy() for part in scores)
+            labels = task.graph.labels[split.validation]
+            chosen = torch.from_numpy(fit_heads(Classes(), mine, others, prior, labels))
+            kappa[r], alpha[r] = chosen[0], chosen[1:-1].to(alpha)
+    return replace(model, alpha=alpha, kappa=kappa)
 
 
 def _check(

@@ -1,5 +1,8 @@
 """Accuracies at each evaluation of the weights, and the weights of the best evaluation.
 
+For several labels, the accuracy is the share of labels that are right; for numbers in units of
+their standard deviation, it is one minus the mean squared error.
+
 The score of a replica is its test accuracy at the first evaluation with the highest validation
 accuracy, separately for each mode of prediction; or at the evaluation that another measure marked
 as the best. All results stay on the device until they are read, so that training does not wait for
@@ -73,7 +76,7 @@ class History:
     def __init__(
         self, graph: Graph, splits: Sequence[Split], device: torch.device, rule: str = "first"
     ) -> None:
-        self.rule = rule
+        self.rule, self.task = rule, graph.task
         cpu = torch.device("cpu")
         parts = [padded([getattr(split, part) for split in splits], cpu, -1) for part in PARTS]
         self.sizes = [nodes.shape[1] for nodes in parts]
@@ -88,23 +91,32 @@ class History:
 
     def record(self, mode: str, scores: Tensor) -> Tensor:
         """Score logits (R, n, C); returns booleans (R,): which replicas improved."""
-        return self._record(mode, scores.argmax(-1).gather(1, self.nodes))
+        if self.task == "classification":
+            return self._record(mode, (scores.argmax(-1).gather(1, self.nodes) == self.truth))
+        index = self.nodes.unsqueeze(-1).expand(-1, -1, scores.shape[-1])
+        return self.record_nodes(mode, scores.gather(1, index))
 
     def record_nodes(self, mode: str, scores: Tensor) -> Tensor:
         """The same for the logits of the scored nodes only, (R, validation + test, C)."""
-        return self._record(mode, scores.argmax(-1))
+        if self.task == "classification":
+            return self._record(mode, scores.argmax(-1) == self.truth)
+        if self.task == "multilabel":
+            return self._record(mode, ((scores > 0) == (self.truth > 0)).double().mean(-1))
+        error = (scores.squeeze(-1) - self.truth).square()
+        return self._record(mode, 1 - error)
 
     def mark(self, better: Tensor) -> None:
         """Mark the latest evaluation as the best of the replicas where `better` (R,) is true."""
         latest = max(map(len, self.records.values())) - 1
         self.marked = torch.where(better, latest, self.marked)
 
-    def _record(self, mode: str, predicted: Tensor) -> Tensor:
-        hits = ((predicted == self.truth) & self.counts).double().split(self.sizes, dim=1)
+    def _record(self, mode: str, right: Tensor) -> Tensor:
+        # The labels of padding may be unknown numbers, which are NaN.
+        hits = torch.where(self.counts, right.double(), 0.0).split(self.sizes, dim=1)
         counts = self.counts.double().split(self.sizes, dim=1)
         validation, test = (a.sum(1) / b.sum(1) for a, b in zip(hits, counts, strict=True))
         self.records.setdefault(mode, []).append(torch.stack([validation, test]))
-        highest = self.highest.get(mode, torch.full_like(validation, -1))
+        highest = self.highest.get(mode, torch.full_like(validation, -torch.inf))
         self.highest[mode] = highest.maximum(validation)
         better: Tensor = validation > highest
         return better

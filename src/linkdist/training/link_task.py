@@ -9,7 +9,9 @@ A step of SelfLinkDist takes nodes i, each with a random neighbour j, and minimi
     CE(z_i, t_i) + CE(s_i, t_j)        CE(z, t) = - mean over rows of Σ_c t_c log p(z)_c
 
 for targets t that are probabilities, so that both heads, and both modes of prediction, learn from
-the same targets. If there are many features, each step masks a random half of them: the network has
+the same targets. With K relations there is a neighbour j_k of each, and the second term is the mean
+over k of CE(s_ki, t_jk), over the rows with such a neighbour. Other tasks have other losses
+(`nn.tasks`). If there are many features, each step masks a random half of them: the network has
 to predict the same from the other half.
 """
 
@@ -25,14 +27,16 @@ import torch
 from torch import Tensor
 
 from linkdist.data.graph import Graph, IntArray
+from linkdist.data.links import reverse_head
 from linkdist.data.splits import Split, View, observe
 from linkdist.errors import GraphError, check_names
 from linkdist.model import FORMS, logits, message_passing
-from linkdist.nn.aggregation import Neighbours, RandomNeighbours
+from linkdist.nn.aggregation import RandomNeighbours, relations_of
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.losses import Coefficients, LinkLoss, soft_cross_entropy
+from linkdist.nn.losses import Coefficients, LinkLoss
 from linkdist.nn.network import ForkedMLP, Noise, feature_mask, mask_words
 from linkdist.nn.optim import RATE, Adam, Average, RandomStreams
+from linkdist.nn.tasks import Classification, Task
 from linkdist.training.history import History, Snapshot
 from linkdist.training.loop import BATCH, STUDENT_RATE, Loop, Loss, padded
 
@@ -136,21 +140,29 @@ class Seen(NamedTuple):
         Number of visible nodes of each replica.
     labels : (R, n) tensor
         y, or `UNKNOWN`.
+    heads : (2, R, e) tensor, optional
+        The neighbour head by which each node of an edge predicts the other: first that of i.
     """
 
     edges: Tensor
     nodes: Tensor
     counts: Tensor
     labels: Tensor
+    heads: Tensor | None = None
 
 
 def seen_by(views: Sequence[View], device: torch.device) -> Seen:
     """The views of R replicas as tensors on a device."""
+    heads = None
+    if any(view.heads is not None for view in views):
+        of_j = padded([view.heads for view in views if view.heads is not None], device)
+        heads = torch.stack([of_j ^ 1 if views[0].directed else of_j, of_j])
     return Seen(
         edges=padded([view.edges for view in views], device),
         nodes=padded([view.nodes for view in views], device),
         counts=torch.tensor([[len(view.nodes)] for view in views], device=device),
         labels=torch.from_numpy(np.stack([view.labels for view in views])).to(device),
+        heads=heads,
     )
 
 
@@ -159,7 +171,7 @@ def loss_on_links(
 ) -> Loss:
     """The loss of a batch of edges, for `Loop`."""
     check_names("method", [method], METHODS)
-    edges, nodes, counts, labels = seen
+    edges, nodes, counts, labels, heads = seen
     replica = torch.arange(len(labels), device=labels.device).view(-1, 1)  # (R, 1)
     sides = 3 if method == "colinkdist" else 2
     link_loss = LinkLoss(weights, sides)
@@ -174,7 +186,11 @@ def loss_on_links(
             rows = torch.cat([rows, k.unsqueeze(1)], dim=1)  # (R, 3, B)
         z, s = network(inputs, rows, Noise(bits, momentum))
         y = labels.gather(1, rows.flatten(1)).view(rows.shape)
-        return link_loss(z, s, y)
+        if heads is None:
+            return link_loss(z, s[0], y)
+        of_i, of_j = (head.gather(1, index) for head in heads)  # (R, B)
+        chosen = torch.stack([of_i, of_j, of_j][:sides], dim=1)  # (R, S, B)
+        return link_loss(z, s.gather(0, chosen[None, ..., None].expand(1, *z.shape))[0], y)
 
     return loss
 
@@ -194,7 +210,8 @@ def loop_on_links(
     """The loop that trains a forked MLP on the links of its views; see `Loop`."""
     loss = loss_on_links(network, inputs, seen_by(views, inputs.device), weights, method)
     lengths = [len(view.edges) for view in views]
-    return Loop(network, loss, lengths, seeds, batch, rate, average, epochs)
+    drawn = [view.weights for view in views if view.weights is not None]
+    return Loop(network, loss, lengths, seeds, batch, rate, average, epochs, weights=drawn)
 
 
 def loop_on_targets(
@@ -207,34 +224,51 @@ def loop_on_targets(
     batch: int = BATCH,
     rate: float = STUDENT_RATE,
     decays: bool = True,
+    task: Task | None = None,
 ) -> Loop:
     """The loop that trains a forked MLP on targets p (R, n, C) for the nodes of its views.
 
     By default the learning rate decays to 0 over `epochs`, so that the last weights are good even
     without validation nodes that select an evaluation.
     """
-    loss = loss_on_targets(network, inputs, views, p)
+    loss = loss_on_targets(network, inputs, views, p, task or Classification())
     lengths = [len(view.nodes) for view in views]
     return Loop(network, loss, lengths, seeds, batch, rate, epochs=epochs if decays else None)
 
 
-def loss_on_targets(network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor) -> Loss:
+def loss_on_targets(
+    network: ForkedMLP, inputs: Inputs, views: Sequence[View], p: Tensor, task: Task
+) -> Loss:
     """The loss of a batch of nodes, for `Loop`."""
-    device, words = inputs.device, mask_words(inputs.d, MASKED)
+    # A number needs all features at once: it is a sum of small parts of each.
+    masked = 0.0 if task.name == "regression" else MASKED
+    device, words = inputs.device, mask_words(inputs.d, masked)
     nodes = padded([view.nodes for view in views], device)  # (R, n')
-    around = RandomNeighbours([view.edges for view in views], inputs.n, device)
+    K = len(network.neighbours)
+    around = []
+    for k in range(K):
+        # What head k of a node predicts are the nodes on the other side of its edges.
+        other = [view.all_edges.of_head(reverse_head(k, view.directed)) for view in views]
+        around.append(RandomNeighbours(other, inputs.n, device))
     replica = torch.arange(len(views), device=device).view(-1, 1)
 
     def loss(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
         R, B = index.shape
         shape, dropout = (R, 1, B), network.dropout
-        bits, numbers = streams.draw(shape, network.hidden, network.blocks, B + words, dropout)
+        drawn = streams.draw(shape, network.hidden, network.blocks, K * B + words, dropout)
+        bits, (*numbers, for_mask) = drawn[0], drawn[1].split([*[B] * K, words], dim=1)
         i = nodes.gather(1, index)  # (R, B)
-        j = around.pick(i, numbers[:, :B])
-        mask = feature_mask(numbers[:, B:], inputs.d, MASKED) if words else None
-        z, s = network(inputs, i.unsqueeze(1), Noise(bits, momentum, mask))  # (R, 1, B, C)
-        own = soft_cross_entropy(z.squeeze(1), p[replica, i])
-        return own + soft_cross_entropy(s.squeeze(1), p[replica, j])
+        mask = feature_mask(for_mask, inputs.d, masked) if words else None
+        z, s = network(inputs, i.unsqueeze(1), Noise(bits, momentum, mask))
+        own = task.loss(z.squeeze(1), p[replica, i])
+        if K == 1:
+            j = around[0].pick(i, numbers[0])
+            return own + task.loss(s[0].squeeze(1), p[replica, j])
+        beside = torch.zeros_like(own)
+        for head, part, number in zip(around, s, numbers, strict=True):
+            j, linked = head.pick(i, number), head.degree.gather(1, i) > 0
+            beside = beside + task.loss(part.squeeze(1), p[replica, j], linked.float())
+        return own + beside / K
 
     return loss
 
@@ -282,7 +316,7 @@ class LinkTask:
         self.graph, self.splits, self.seeds, self.inputs = graph, splits, seeds, inputs
         self.device = inputs.device
         self.views = [observe(graph, split, setting) for split in splits]
-        self.neighbours = Neighbours([graph.edges], graph.n, self.device)
+        self.neighbours = relations_of(graph, graph.n, self.device)
         self.coefficients = known or coefficients(self.views, BETA[setting], self.device)
 
 
@@ -293,8 +327,8 @@ class LinkTraining:
     ----------
     network : ForkedMLP
         The network in training.
-    alpha : (R,) tensor
-        α, the weight of the neighbours' predictions.
+    alpha : (R, K) tensor
+        α, the weights of the neighbours' predictions.
     history : History
         The scores of every evaluation, from features and in both forms of message passing.
     """
@@ -302,7 +336,8 @@ class LinkTraining:
     def __init__(self, task: LinkTask, network: ForkedMLP, adam: Adam) -> None:
         self.task, self.network, self.adam = task, network, adam
         self.history = History(task.graph, task.splits, task.device)
-        self.alpha = task.coefficients.alpha.clone()
+        K = len(network.neighbours)
+        self.alpha = task.coefficients.alpha.unsqueeze(1).repeat(1, K) / K  # (R, K)
         self.best = Snapshot(network)
 
     def evaluate(self) -> None:

@@ -19,7 +19,7 @@ import contextlib
 import math
 import numbers
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -35,6 +35,8 @@ from linkdist.nn.optim import RATE, Adam, Average, RandomStreams, make_adam, mak
 BATCH = 1024
 STUDENT_RATE = 0.003
 """The learning rate of Adam for SelfLinkDist; `RATE` is that of the paper's methods."""
+NUMBER_DROPOUT = 0.1
+"""The dropout for regression: a number needs more precise hidden units than a class."""
 SCHEDULES = ("constant", "cosine")
 
 AfterEpoch: TypeAlias = Callable[[int], None]
@@ -55,8 +57,9 @@ class Hyperparameters:
         Links per step, or nodes for SelfLinkDist; by default 1024, and more for a store on a GPU.
     learning_rate : float, optional
         Learning rate of Adam; by default 0.003 for SelfLinkDist and 0.01 for the paper's methods.
-    dropout : float
-        Probability of dropping a hidden unit, rounded to a multiple of 1/256.
+    dropout : float, optional
+        Probability of dropping a hidden unit, rounded to a multiple of 1/256; by default 0.5, and
+        0.1 for regression.
     schedule : {'constant', 'cosine'}, optional
         How the learning rate changes; 'cosine' decreases it to 0. By default 'cosine' for
         SelfLinkDist and 'constant' for the paper's methods.
@@ -71,13 +74,19 @@ found 1.5.']
     hidden_size: int = HIDDEN
     batch_size: int | None = None
     learning_rate: float | None = None
-    dropout: float = DROPOUT
+    dropout: float | None = None
     schedule: str | None = None
 
     @property
     def batch(self) -> int:
         """The batch size, or its default."""
         return BATCH if self.batch_size is None else self.batch_size
+
+    def of_task(self, task: str) -> Hyperparameters:
+        """The same with the default dropout of a task."""
+        if self.dropout is not None:
+            return self
+        return replace(self, dropout=NUMBER_DROPOUT if task == "regression" else DROPOUT)
 
     def rate(self, method: str) -> float:
         """The learning rate of a method."""
@@ -89,9 +98,12 @@ found 1.5.']
         """Whether the learning rate of a method decreases."""
         return (self.schedule or ("cosine" if method == "selflinkdist" else "constant")) == "cosine"
 
-    def network(self, d: int, C: int, seeds: Sequence[int], device: torch.device) -> ForkedMLP:
-        """New networks for d features and C classes, one for each seed."""
-        return ForkedMLP(d, C, seeds, self.hidden_size, self.dropout).to(device)
+    def network(
+        self, d: int, C: int, seeds: Sequence[int], device: torch.device, K: int = 1
+    ) -> ForkedMLP:
+        """New networks for d features, C classes and K neighbour heads, one for each seed."""
+        dropout = DROPOUT if self.dropout is None else self.dropout
+        return ForkedMLP(d, C, seeds, self.hidden_size, dropout, K).to(device)
 
     def problems(self) -> list[str]:
         """One sentence for each value that is out of range."""
@@ -102,7 +114,7 @@ found 1.5.']
         rate = cast(object, 1.0 if self.learning_rate is None else self.learning_rate)
         if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
             problems.append(f"learning_rate must be a number above 0; found {rate!r}.")
-        dropout = cast(object, self.dropout)
+        dropout = cast(object, DROPOUT if self.dropout is None else self.dropout)
         if not (isinstance(dropout, numbers.Real) and 0 <= float(dropout) < 1):
             problems.append(f"dropout must be from 0 to below 1; found {dropout!r}.")
         if self.schedule not in (None, *SCHEDULES):
@@ -137,6 +149,9 @@ class Loop:
     steps : callable, optional
         Maps the number of steps that the items need to the number of steps in an epoch. It may
         be larger, to keep pace with other workers; the items then repeat.
+    weights : sequence of arrays, optional
+        The weights of each replica's items: items are then drawn with probabilities in proportion,
+        instead of once in each epoch.
     """
 
     WARM_UP = 3
@@ -154,6 +169,7 @@ class Loop:
         epochs: float | None = None,
         adam: Adam | None = None,
         steps: Callable[[int], int] = lambda own: own,
+        weights: Sequence[FloatArray] = (),
     ) -> None:
         self.device = next(network.parameters()).device
         self.loss, self.average, self.lengths = loss, average, lengths
@@ -166,7 +182,7 @@ class Loop:
         decay = None if epochs is None else epochs * self.own_steps
         self.adam = adam or make_adam(network, rate, decay)
         self.done = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.order = make_order(lengths, self.steps, self.batch, self.device)
+        self.order = make_order(lengths, self.steps, self.batch, self.device, weights)
         self.warm_up = 0
         self.recorded: torch.cuda.CUDAGraph | None = None
 

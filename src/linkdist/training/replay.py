@@ -27,7 +27,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked
+from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked, with_links
+from linkdist.data.links import LINKS, Links
 from linkdist.data.splits import Split, View
 from linkdist.errors import GraphError, ModelError
 from linkdist.model import Model
@@ -103,8 +104,10 @@ def make_replay_buffer(
     for row, split in zip(held, splits, strict=True):
         # A random sample: a table may be sorted by class.
         row[np.random.default_rng([seed, 3]).permutation(split.validation)[:VALIDATION]] = True
-    links = _picked(graph, graph.links, [seed], limit)
-    sample, nodes = _induced(graph, links, held)
+    if graph.task != "classification":  # the buffer then has features and links only
+        graph = replace(graph, labels=np.full(graph.n, UNKNOWN), task="classification")
+    chosen = _picked(graph, np.arange(len(graph.links)), [seed], limit)
+    sample, nodes = _induced(graph, chosen, held)
     # No replica learns from a node that is a validation node of all of them.
     never = held.all(axis=0) if len(held) else np.zeros(graph.n, dtype=bool)
     taught = replace(graph, labels=np.where(never, UNKNOWN, graph.labels))
@@ -114,7 +117,9 @@ def make_replay_buffer(
 
 def _whole_view(graph: Graph) -> View:
     """A view of the whole graph with all known labels."""
-    return View(graph.features, np.arange(graph.n), graph.edges, graph.labels, graph.C)
+    edges = graph.all_edges
+    common = (graph.features, np.arange(graph.n), edges.pairs, graph.labels, graph.C)
+    return View(*common, edges.heads, edges.weights, graph.directed)
 
 
 def _joined(buffer: ReplayBuffer, new: Graph) -> tuple[Graph, Mask]:
@@ -123,34 +128,30 @@ def _joined(buffer: ReplayBuffer, new: Graph) -> tuple[Graph, Mask]:
     graph = replace(
         new,
         features=stacked([old.features, new.features]),
-        links=np.concatenate([old.links, new.links + old.n]),
         labels=np.concatenate([old.labels, new.labels]),
     )
+    graph = with_links(graph, old.all_links.joined(new.all_links, old.n))
     return graph, np.pad(buffer.held, ((0, 0), (0, new.n)))
 
 
 def _picked(graph: Graph, links: IntArray, seed: Sequence[int], limit: int) -> IntArray:
-    """At most `limit` of the links: a share at labelled nodes, the others at random."""
+    """At most `limit` of some links, given by their indices: a share at labelled nodes."""
     if len(links) <= limit:
         return links
     order = np.random.default_rng(seed).permutation(len(links))
-    labelled = (graph.labels[links[order]] != UNKNOWN).any(axis=1)
+    labelled = (graph.labels[graph.links[links[order]]] != UNKNOWN).any(axis=1)
     sure = round(LABELLED * limit)
     first, rest = order[labelled][:sure], np.delete(order, np.flatnonzero(labelled)[:sure])
     chosen: IntArray = links[np.concatenate([first, rest])[:limit]]
     return chosen
 
 
-def _induced(graph: Graph, links: IntArray, held: Mask) -> tuple[Graph, IntArray]:
+def _induced(graph: Graph, chosen: IntArray, held: Mask) -> tuple[Graph, IntArray]:
     """The graph of some links and the validation nodes, and the old numbers of its nodes."""
-    nodes = np.union1d(links, np.flatnonzero(held.any(axis=0)))
-    sample = replace(
-        graph,
-        features=graph.features[nodes],
-        links=np.searchsorted(nodes, links),
-        labels=graph.labels[nodes],
-    )
-    return sample, nodes
+    links = graph.all_links.take(chosen)
+    nodes = np.union1d(links.pairs, np.flatnonzero(held.any(axis=0)))
+    sample = replace(graph, features=graph.features[nodes], labels=graph.labels[nodes], groups=None)
+    return with_links(sample, replace(links, pairs=np.searchsorted(nodes, links.pairs))), nodes
 
 
 def _resampled(
@@ -160,8 +161,9 @@ def _resampled(
     count, old, fresh = len(buffer.graph.links), buffer.tally.ends, 2 * len(new.edges)
     old_links = min(count, round(limit * old / (old + fresh)))
     kept = np.random.default_rng([seed, 1]).permutation(count)[:old_links]
-    added = _picked(whole, whole.links[count:], [seed, 2], limit - old_links)
-    sample, nodes = _induced(whole, np.concatenate([whole.links[kept], added]), held)
+    new_links = np.arange(count, len(whole.links))
+    added = _picked(whole, new_links, [seed, 2], limit - old_links)
+    sample, nodes = _induced(whole, np.concatenate([kept, added]), held)
     tally = buffer.tally + Tally.of(_whole_view(new))
     return ReplayBuffer(sample, held[:, nodes], tally, buffer.schedule)
 
@@ -204,6 +206,10 @@ def update(
     ReplayBuffer
         A sample of all data, including the new.
     """
+    if model.task != "classification":
+        raise ModelError(
+            f"a model for {model.task} cannot be updated. Train again on the old and new tables."
+        )
     if graph.classes != model.classes:
         raise GraphError(
             f"an update must have the model's classes {', '.join(model.classes)}; "
@@ -236,7 +242,8 @@ def update(
     network.load_state_dict(average.network.state_dict())
     if method != "selflinkdist":  # calibration chose its α
         with torch.no_grad():
-            model.alpha.copy_(weights.alpha)
+            K = model.alpha.shape[1]
+            model.alpha.copy_(weights.alpha.unsqueeze(1).expand(-1, K) / K)
     return new
 
 
@@ -290,6 +297,8 @@ def pack(buffer: ReplayBuffer) -> dict[str, Tensor]:
         "of_ends": tally.of_ends,
         **feature_arrays(graph.features),
     }
+    links = {"relation": graph.link_relation, "link_weights": graph.link_weights}
+    arrays |= {name: part for name, part in links.items() if part is not None}
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
@@ -307,7 +316,12 @@ def feature_arrays(x: FeatureMatrix) -> dict[str, npt.NDArray[Any]]:
     return {**parts, "shape": np.array(x.shape)}
 
 
-def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> ReplayBuffer:
+def unpack(
+    tensors: Mapping[str, Tensor],
+    classes: tuple[str, ...],
+    relations: tuple[str, ...] = LINKS,
+    directed: bool = False,
+) -> ReplayBuffer:
     """A replay buffer from the tensors that `pack` returned.
 
     Examples
@@ -320,7 +334,9 @@ def unpack(tensors: Mapping[str, Tensor], classes: tuple[str, ...]) -> ReplayBuf
         arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
         nodes, ends, schedule = arrays["counts"].tolist()
         tally = Tally(nodes, ends, arrays["of_nodes"], arrays["of_ends"])
-        graph = Graph.build(_features(arrays), arrays["links"], arrays["labels"], classes)
+        parts = (arrays.get("relation"), arrays.get("link_weights"), relations, directed)
+        links = Links(arrays["links"], *parts)
+        graph = Graph.build(_features(arrays), links, arrays["labels"], classes)
         held = arrays["held"].astype(bool)
         if held.ndim != 2 or held.shape[1] != graph.n:
             raise ValueError(f"validation nodes must be {graph.n}; found shape {held.shape}")

@@ -16,7 +16,8 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
-from linkdist.data.graph import FeatureMatrix, IntArray, both_directions
+from linkdist.data.graph import FeatureMatrix, IntArray
+from linkdist.data.links import both_directions
 
 HOPS = 2
 """Number of times that features are averaged over a node and its neighbours."""

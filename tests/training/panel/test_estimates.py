@@ -10,24 +10,20 @@ import pytest
 
 from linkdist import Graph
 from linkdist.data.splits import Split, semi_supervised
+from linkdist.training.measures import Z, mcnemar, measure_for, wilson
 from linkdist.training.panel.ensemble import Predictions
 from linkdist.training.panel.estimates import (
     FEW_LABELS,
     LARGEST,
-    Z,
-    compare,
     estimate,
-    hits_of,
-    interval,
     limits,
 )
-from linkdist.training.panel.fitting import (
-    FEWEST_VISITS,
+from linkdist.training.panel.fitting import FEWEST_VISITS, within_budget
+from linkdist.training.panel.replicas import (
     fold_replicas,
     held_out_replicas,
     renumbered,
     validation_replicas,
-    within_budget,
 )
 
 NONE = np.array([], dtype=np.int64)
@@ -38,14 +34,14 @@ NONE = np.array([], dtype=np.int64)
 def test_an_interval_ends_where_the_share_is_z_errors_away(share, n):
     """Wilson's: (share - p)² = z² p (1 - p) / n, a quadratic equation of p."""
     expected = np.roots([1 + Z**2 / n, -(2 * share + Z**2 / n), share**2]).real
-    low, high = interval(share, n)
+    low, high = wilson(share, n)
     assert [low, high] == pytest.approx(np.sort(expected), abs=1e-6)
     assert 0 <= low < high <= 1
     assert low - 1e-12 <= share <= high + 1e-12
 
 
 def test_more_judges_make_an_interval_narrower():
-    widths = [np.ptp(interval(0.8, n)) for n in (10, 100, 1000)]
+    widths = [np.ptp(wilson(0.8, n)) for n in (10, 100, 1000)]
     assert widths == sorted(widths, reverse=True)
 
 
@@ -59,14 +55,14 @@ def test_compare_is_a_sign_test(n):
         # Nodes on which both agree do not count.
         ours, theirs = np.r_[ours, [True] * 9, [False]], np.r_[theirs, [True] * 9, [False]]
         if chance < 0.08:
-            assert compare(ours, theirs) == np.sign(2 * won - n)
+            assert mcnemar(ours, theirs) == np.sign(2 * won - n)
         if chance > 0.12:
-            assert compare(ours, theirs) == 0
-        assert compare(ours, theirs) == -compare(theirs, ours)
+            assert mcnemar(ours, theirs) == 0
+        assert mcnemar(ours, theirs) == -mcnemar(theirs, ours)
 
 
 def test_nothing_can_be_told_where_both_always_agree():
-    assert compare(np.ones(50, dtype=bool), np.ones(50, dtype=bool)) == 0
+    assert mcnemar(np.ones(50, dtype=bool), np.ones(50, dtype=bool)) == 0
 
 
 def right_for(share, N=200, C=2, shift=0):
@@ -97,12 +93,12 @@ def test_scores_are_shares_of_hits_with_their_intervals():
         {"features": right_for(0.85), "links": right_for(0.95)},
     )
     assert (found.labels, found.by) == (200, "folds")
-    assert [score.accuracy for score in found.new_rows] == [0.8, 0.9]
+    assert [score.value for score in found.new_rows] == [0.8, 0.9]
     assert [score.links for score in found.new_rows] == [False, True]
-    assert [score.accuracy for score in found.known_rows] == [0.85, 0.95]
-    assert [score.accuracy for score in found.baselines] == [0.75, 0.7]
+    assert [score.value for score in found.known_rows] == [0.85, 0.95]
+    assert [score.value for score in found.baselines] == [0.75, 0.7]
     assert [score.links for score in found.baselines] == [True, False]
-    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 160)
+    assert (found.new_rows[0].low, found.new_rows[0].high) == wilson(0.8, 160)
     assert found.warnings == ["a warning"]
     assert found.teachers == {"a": 0.75, "b": 0.25}
 
@@ -112,7 +108,7 @@ def test_intervals_rest_on_different_judges():
     twice = scored(right_for(0.8), right_for(0.9))
     found = estimates_of(twice, kind="validation", nodes=100)
     assert found.by == "validation nodes"
-    assert (found.new_rows[0].low, found.new_rows[0].high) == interval(0.8, 100)
+    assert (found.new_rows[0].low, found.new_rows[0].high) == wilson(0.8, 100)
 
 
 def test_without_judges_there_is_no_estimate():
@@ -122,7 +118,7 @@ def test_without_judges_there_is_no_estimate():
 def test_estimates_become_plain_json():
     found = estimates_of(scored(right_for(2 / 3, 300), right_for(2 / 3, 300))).as_json()
     assert json.loads(json.dumps(found)) == found
-    assert found["new_rows"][0]["accuracy"] == 0.666667
+    assert found["new_rows"][0]["value"] == 0.666667
 
 
 def test_a_better_baseline_is_named_as_what_to_use_instead():
@@ -180,9 +176,9 @@ def test_the_largest_class_may_be_better_but_says_nothing_of_links():
     assert not any("pay in training" in sentence for sentence in sentences)
 
 
-def test_hits_are_nodes_of_the_right_class():
+def test_accuracy_is_the_share_of_nodes_of_the_right_class():
     log_p = np.log([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
-    assert hits_of(Predictions(log_p, np.array([0, 0, 0]))).tolist() == [True, False, True]
+    assert measure_for("classification").value(np.exp(log_p), np.array([0, 0, 0])) == 2 / 3
 
 
 def graph_of(labels, links, n=None, classes=None):

@@ -8,7 +8,7 @@ import pytest
 from linkdist import Graph
 from linkdist.data.graph import UNKNOWN
 from linkdist.data.splits import Split, observe, semi_supervised
-from linkdist.training.panel.fitting import (
+from linkdist.training.panel.replicas import (
     FEWEST,
     FOLDS,
     fold_replicas,

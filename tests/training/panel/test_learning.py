@@ -15,7 +15,7 @@ from linkdist import Graph, fit
 from linkdist.data.splits import Split, semi_supervised
 from linkdist.errors import GraphError, OptionError
 from linkdist.model import logits
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.training.checkpoint import Checkpoint
 from linkdist.training.panel import fitting, learning
@@ -39,7 +39,7 @@ def weights(result):
 def probabilities(result, graph):
     """From features and with links, each (R, n, C)."""
     z, s = logits(result.model.network, make_inputs(graph.features, CPU))
-    neighbours = Neighbours([graph.edges], graph.n, CPU)
+    neighbours = relations_of(graph, graph.n, CPU)
     return z.softmax(-1), result.model.with_neighbours(z, s, neighbours).softmax(-1)
 
 
@@ -174,7 +174,7 @@ def two_cycles(wordy):
     """Splits, and a training that goes through two short cycles."""
     splits = [divided(wordy, seed) for seed in (0, 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (6, 11))
+        patch.setattr(fitting, "cycles_for", lambda nodes, folds, batch, long: (6, 11))
         return splits, trained(wordy, splits, **CYCLES)
 
 
@@ -183,7 +183,7 @@ def test_a_killed_training_with_validation_nodes_goes_on_to_the_same_weights(
     wordy, tmp_path, monkeypatch, two_cycles, after
 ):
     """Killed in the first cycle, between the two, in the second, and at its end."""
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (6, 11))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch, long: (6, 11))
     splits, undisturbed = two_cycles
     checkpoint, kill = Checkpoint(tmp_path / "state", "this one"), killed_after(after)
     with pytest.raises(KilledError):
@@ -235,7 +235,7 @@ def test_a_users_classifier_is_left_as_it_was(wordy):
 def check_it_trained(result, *warned):
     assert all(tensor.isfinite().all() for tensor in weights(result).values())
     assert all(np.isfinite(share) for share in result.estimates.teachers.values())
-    assert 0 <= result.estimates.new_rows[0].accuracy <= 1
+    assert 0 <= result.estimates.new_rows[0].value <= 1
     for words in warned:
         assert any(words in sentence for sentence in result.estimates.warnings), words
 
@@ -289,7 +289,7 @@ def test_fewer_labels_than_folds_need_train_without_an_estimate(wordy, size):
 
 def test_training_without_judges_trains_no_longer_than_it_uses(wordy, monkeypatch):
     """A second cycle without validation nodes could not be compared with the first."""
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (2, 3))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch, long: (2, 3))
     result = trained(wordy, labelled(wordy), held_out=0, epochs=None)
     assert result.estimates is None
     assert result.epochs == 2
@@ -330,7 +330,7 @@ def test_estimates_of_validation_nodes_are_the_models_own_accuracy(wordy):
     result = trained(wordy, split, epochs=3)
     for score, scores in zip(result.estimates.new_rows, probabilities(result, wordy), strict=True):
         right = scores[0].argmax(-1).numpy() == wordy.labels
-        assert score.accuracy == pytest.approx(right[split.validation].mean())
+        assert score.value == pytest.approx(right[split.validation].mean())
 
 
 def test_baselines_are_trained_where_asked_for(wordy):
@@ -348,7 +348,7 @@ def test_a_budget_of_nothing_still_trains(wordy):
 
 
 def test_students_have_the_first_cycle_alone_where_folds_judge(wordy, monkeypatch):
-    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch: (2, 3))
+    monkeypatch.setattr(fitting, "cycles_for", lambda nodes, folds, batch, long: (2, 3))
     assert trained(wordy, labelled(wordy), epochs=None).epochs == 2
     assert trained(wordy, divided(wordy), epochs=None).epochs == 5
 

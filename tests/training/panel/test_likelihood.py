@@ -17,8 +17,8 @@ from linkdist.training.panel.likelihood import (
     class_prior,
     estimated_class_prior,
     fit_exponents,
+    fit_linear,
     is_balanced,
-    logistic_regression,
     minimise,
     mixture_weights,
 )
@@ -35,8 +35,10 @@ def problem(seed=0, m=40, d=6, C=3):
 def fitted(x, y, C, strengths):
     """Weights of R problems with rows x (R, m, d)."""
     rows, labels = torch.from_numpy(np.stack(x)), torch.from_numpy(np.stack(y))
-    strength = torch.tensor(strengths)
-    return logistic_regression(lambda W: rows @ W, labels, rows.shape[2], C, strength)
+    known = (labels >= 0).unsqueeze(-1).float()
+    targets = torch.eye(C)[labels.clamp(min=0)]
+    strength, d = torch.tensor(strengths), rows.shape[2]
+    return fit_linear(lambda W: rows @ W, targets, known, d, strength, "classification")
 
 
 def probabilities(both, x):

@@ -12,22 +12,24 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from linkdist import Graph
 from linkdist.data.splits import Split, observe
-from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
+from linkdist.nn.aggregation import VisibleNeighbours, relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.training.panel import teachers
+from linkdist.training.panel.estimators import (
+    SPREADING,
+    STEPS,
+    Estimator,
+    LabelSpreading,
+    boosting_teachers,
+    has_few_columns,
+)
 from linkdist.training.panel.learning import assemble
 from linkdist.training.panel.teachers import (
     HOPS,
     RESTART,
-    SPREADING,
-    STEPS,
     STRENGTHS,
-    Classifier,
-    LabelSpreading,
     TeachingContext,
     averaged_rows,
-    boosting_teachers,
-    has_few_columns,
     linear_teachers,
 )
 
@@ -104,9 +106,9 @@ def test_linear_teachers_predict_as_scikit_learn_does(request, kind, hops):
     graph = request.getfixturevalue(kind)
     context = context_of(graph)
     everyone = np.arange(graph.n)
-    wide = context.among([everyone, everyone])
+    wide = context.among([everyone, everyone], [0, 1])
     for teacher in linear_teachers(context, [hops])[0][:3]:
-        own, all_ = (teacher.log_p([0, 1], seen).exp().numpy() for seen in (context.seen, wide))
+        own, all_ = (teacher.scores([0, 1], seen).exp().numpy() for seen in (context.seen, wide))
         for t, view in enumerate(context.views):
             x = rows_by_numpy(graph, view, hops)
             template = LogisticRegression(C=teacher.strength, tol=1e-8, max_iter=20_000)
@@ -126,7 +128,7 @@ def test_rows_that_are_not_stored_down_make_the_same_teachers(request, kind, hop
     monkeypatch.setattr(teachers, "STORED", {"cpu": 0})
     assert averaged_rows(context, hops) is None
     for a, b in zip(stored[:3], linear_teachers(context, [hops])[0], strict=False):
-        p, q = (teacher.log_p([0, 1], context.seen).exp() for teacher in (a, b))
+        p, q = (teacher.scores([0, 1], context.seen).exp() for teacher in (a, b))
         torch.testing.assert_close(p, q, rtol=0, atol=5e-3)
 
 
@@ -134,7 +136,6 @@ def test_there_is_a_linear_teacher_of_each_strength(wordy):
     groups = linear_teachers(context_of(wordy))
     assert [[teacher.strength for teacher in group] for group in groups] == [list(STRENGTHS)] * 4
     assert [group[0].hops for group in groups] == list(HOPS)
-    assert [group[0].links for group in groups] == [False, True, True, True]
 
 
 def test_views_side_by_side_have_the_same_teachers_as_alone(wordy):
@@ -144,8 +145,10 @@ def test_views_side_by_side_have_the_same_teachers_as_alone(wordy):
         alone = TeachingContext(wordy, [view], context.inputs)
         for group, single in zip(together, linear_teachers(alone), strict=True):
             for a, b in zip(group[:3], single[:3], strict=True):
-                found = a.log_p([t], alone.seen).exp()
-                torch.testing.assert_close(found, b.log_p([0], alone.seen).exp(), rtol=0, atol=5e-3)
+                found = a.scores([t], alone.seen).exp()
+                torch.testing.assert_close(
+                    found, b.scores([0], alone.seen).exp(), rtol=0, atol=5e-3
+                )
 
 
 def scrambled(graph, hidden, size=100.0):
@@ -179,7 +182,7 @@ def test_what_a_view_does_not_see_cannot_change_its_teachers(request, kind):
         assert (seen.nodes == view.nodes).all()
         context = TeachingContext(some, [seen], make_inputs(some.features, CPU))
         groups = assemble(context, [KNeighborsClassifier(3)])
-        both.append([[t.log_p([0], context.seen) for t in group] for group in groups])
+        both.append([[t.scores([0], context.seen) for t in group] for group in groups])
     for one, two in zip(*both, strict=True):
         for a, b in zip(one, two, strict=True):
             assert torch.equal(a[:, view.nodes], b[:, view.nodes])
@@ -196,7 +199,7 @@ def test_a_hidden_first_node_cannot_matter_where_another_view_has_more_labels(re
         views = [observe(some, split, "inductive") for split in splits]
         context = TeachingContext(some, views, make_inputs(some.features, CPU))
         groups = linear_teachers(context)
-        log_p = [t.log_p([0, 1], context.seen)[:, 1:] for group in groups for t in group[:3]]
+        log_p = [t.scores([0, 1], context.seen)[:, 1:] for group in groups for t in group[:3]]
         found.append(torch.stack(log_p).exp())
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=5e-3)
 
@@ -205,7 +208,7 @@ def test_label_spreading_is_the_dense_iteration(wordy):
     context = context_of(wordy)
     found = (
         LabelSpreading(context)
-        .log_p([1, 0], context.among([context.views[t].nodes for t in (1, 0)]))
+        .scores([1, 0], context.among([context.views[t].nodes for t in (1, 0)], (1, 0)))
         .exp()
     )
     for p, view in zip(found.numpy(), context.views[::-1], strict=True):
@@ -226,13 +229,14 @@ def test_label_spreading_is_the_dense_iteration(wordy):
 def test_a_classifier_on_features_is_the_classifier_itself(request, kind):
     graph = request.getfixturevalue(kind)
     context = context_of(graph)
-    teacher = Classifier(context, KNeighborsClassifier(5), "neighbours")
+    teacher = Estimator(context, KNeighborsClassifier(5), "neighbours")
     found = (
-        teacher.log_p([1, 0, 1], context.among([context.views[t].nodes for t in (1, 0, 1)]))
+        teacher.scores(
+            [1, 0, 1], context.among([context.views[t].nodes for t in (1, 0, 1)], (1, 0, 1))
+        )
         .exp()
         .numpy()
     )
-    assert not teacher.links
     for p, t in zip(found, [1, 0, 1], strict=True):
         train = context.views[t].train
         alone = KNeighborsClassifier(5).fit(graph.features[train], graph.labels[train])
@@ -249,12 +253,11 @@ def test_gradient_boosting_reads_columns_and_their_neighbours_means(narrow):
     x = narrow.features
     beside = np.concatenate([x, P @ x, P @ P @ x], axis=1).astype(np.float32)
     for teacher, columns in ((alone, x), (linked, beside)):
-        fresh = HistGradientBoostingClassifier(**teacher.fitted[0].get_params())
+        fresh = HistGradientBoostingClassifier(**teacher.fitted[0][0].get_params())
         expected = fresh.fit(columns[view.train], narrow.labels[view.train])
-        found = teacher.log_p([0], context.seen)[0].exp().numpy()
+        found = teacher.scores([0], context.seen)[0].exp().numpy()
         agree = found.argmax(axis=1) == expected.predict(columns)
         assert agree[view.nodes].mean() > 0.95
-    assert (alone.links, linked.links) == (False, True)
 
 
 def without_class(graph, classes):
@@ -268,7 +271,7 @@ TEACHERS = {
     "linear": lambda context: [t for group in linear_teachers(context) for t in group],
     "spreading": lambda context: [LabelSpreading(context)],
     "boosting": boosting_teachers,
-    "neighbours": lambda context: [Classifier(context, KNeighborsClassifier(3), "neighbours")],
+    "neighbours": lambda context: [Estimator(context, KNeighborsClassifier(3), "neighbours")],
 }
 
 
@@ -279,7 +282,7 @@ def test_a_class_without_labels_gets_a_small_probability(narrow, teachers_of, cl
     context = TeachingContext(narrow, [view], make_inputs(narrow.features, CPU))
     absent = np.setdiff1d(np.arange(3), classes)
     for teacher in teachers_of(context):
-        p = teacher.log_p([0], context.seen)[0].exp()
+        p = teacher.scores([0], context.seen)[0].exp()
         assert p.isfinite().all()
         assert p[:, absent].max() < 0.05
 
@@ -287,7 +290,7 @@ def test_a_class_without_labels_gets_a_small_probability(narrow, teachers_of, cl
 def test_a_users_classifier_that_wants_two_classes_can_do_with_one(wordy):
     view = without_class(wordy, [1])
     context = TeachingContext(wordy, [view], make_inputs(wordy.features, CPU))
-    found = Classifier(context, LogisticRegression(), "regression").log_p([0], context.seen)[0]
+    found = Estimator(context, LogisticRegression(), "regression").scores([0], context.seen)[0]
     assert found.isfinite().all()
     assert (found.argmax(-1) == 1).all()
 
@@ -296,7 +299,7 @@ def test_a_users_classifier_that_wants_two_classes_can_do_with_one(wordy):
 def some_hidden(wordy):
     """Neighbours of which two replicas see some, and the same as dense matrices."""
     visible = np.random.default_rng(6).random((2, wordy.n)) < 0.6
-    around = VisibleNeighbours(Neighbours([wordy.edges], wordy.n, CPU), torch.from_numpy(visible))
+    around = VisibleNeighbours(relations_of(wordy, wordy.n, CPU), torch.from_numpy(visible))
     x = torch.from_numpy(np.random.default_rng(7).normal(size=(2, wordy.n, 4))).float()
     return around, x, [adjacency(wordy) * row for row in visible], visible
 

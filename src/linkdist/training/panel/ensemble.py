@@ -1,7 +1,7 @@
 """The ensemble of teachers: calibration, mixture weights and targets.
 
 Validation nodes, whose labels a replica does not know, calibrate each teacher and choose the
-weights of the mixture, by likelihood. The mixture's probabilities are the targets of the student.
+weights of the mixture. The mixture's predictions are the targets of the student.
 """
 
 from __future__ import annotations
@@ -15,21 +15,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from linkdist.data.graph import UNKNOWN, Graph, IntArray
+from linkdist.data.graph import Graph, IntArray, Labels
 from linkdist.data.splits import View
-from linkdist.training.panel.likelihood import (
-    Array,
-    calibrated,
-    class_prior,
-    estimated_class_prior,
-    fit_exponents,
-    is_balanced,
-    mixture_weights,
-)
+from linkdist.training.panel.likelihood import Array, estimated_class_prior, is_balanced
 from linkdist.training.panel.teachers import Teacher, TeachingContext
 
 LOWEST = -30.0
-"""The lowest log-probability of a teacher, so that no prediction is infinitely certain."""
+"""The lowest score of a teacher, so that no prediction is infinitely certain."""
 SINGLE = (1.0,)
 """The exponent of a single prediction without validation nodes."""
 
@@ -69,10 +61,10 @@ class Replica:
 
 
 class Predictions(NamedTuple):
-    """Log-probabilities (N, C) of some nodes, and their true classes (N,)."""
+    """Scores (N, C) of some nodes (see `families`), and their true labels (N, ...)."""
 
-    log_p: Array
-    labels: IntArray
+    scores: Array
+    labels: Labels
 
 
 class TeacherWeight(NamedTuple):
@@ -128,30 +120,30 @@ class TeacherEnsemble:
         taught = sorted({replica.taught_by for replica in replicas})
         self.view_of = [taught.index(replica.taught_by) for replica in replicas]
         self.scored = [r for r in taught if len(replicas[r].validation)]
-        self.log_p = [[self._predict(teacher) for teacher in group] for group in groups]
+        self.family = context.family
+        self.scores = [[self._predict(teacher) for teacher in group] for group in groups]
         self.weights = [self._weights(replica) for replica in replicas]
         self.estimated_prior: list[Array | None] = [None] * len(replicas)
 
-    def _log_p(self, teacher: Teacher, users: Sequence[int], nodes: Sequence[IntArray]) -> Tensor:
-        """A teacher's log-probabilities (T', n, C) for some replicas, over links among nodes."""
+    def _scores(self, teacher: Teacher, users: Sequence[int], nodes: Sequence[IntArray]) -> Tensor:
+        """A teacher's scores (T', n, C) for some replicas, over links among nodes."""
         views = [self.view_of[r] for r in users]
-        return teacher.log_p(views, self.context.among(nodes)).clamp(min=LOWEST)
+        return teacher.scores(views, self.context.among(nodes, views)).clamp(min=LOWEST)
 
     def _predict(self, teacher: Teacher) -> dict[int, Array]:
-        """A teacher's log-probabilities (N, C) of the validation nodes of each scored replica."""
+        """A teacher's scores (N, C) of the validation nodes of each scored replica."""
         if not self.scored:
             return {}
         replicas = [self.replicas[r] for r in self.scored]
-        log_p = self._log_p(teacher, self.scored, [replica.present for replica in replicas])
-        rows = rows_of(log_p, [replica.validation for replica in replicas])
+        scores = self._scores(teacher, self.scored, [replica.present for replica in replicas])
+        rows = rows_of(scores, [replica.validation for replica in replicas])
         return dict(zip(self.scored, rows, strict=True))
 
-    def labels(self, replicas: Sequence[int]) -> IntArray:
-        """The true classes of the validation nodes of some replicas."""
+    def labels(self, replicas: Sequence[int]) -> Labels:
+        """The true labels of the validation nodes of some replicas."""
         none = np.array([], dtype=np.int64)
         nodes = [none, *(self.replicas[r].validation for r in replicas)]
-        labels: IntArray = self.graph.labels[np.concatenate(nodes)]
-        return labels
+        return self.graph.labels[np.concatenate(nodes)]
 
     def calibrating(self, replicas: Sequence[int]) -> npt.NDArray[np.bool_]:
         """Which validation nodes of some replicas have a class that the replica knows.
@@ -161,33 +153,36 @@ class TeacherEnsemble:
         """
         masks = [np.array([], dtype=bool)]
         for r in replicas:
-            view = self.replicas[r].view
-            known = np.unique(view.labels[view.train])
-            masks.append(np.isin(self.graph.labels[self.replicas[r].validation], known))
+            view, labels = self.replicas[r].view, self.graph.labels[self.replicas[r].validation]
+            if self.graph.task == "classification":
+                masks.append(np.isin(labels, np.unique(view.labels[view.train])))
+            else:
+                masks.append(np.ones(len(labels), dtype=bool))
         return np.concatenate(masks)
 
-    def class_prior(self, replica: Replica) -> Array:
-        """Log of the classes' shares among the labels that calibrate a replica."""
-        return class_prior(self.labels(replica.calibrated_by), self.graph.C)
+    def prior(self, replica: Replica) -> Array:
+        """The score of the mean label among the labels that calibrate a replica."""
+        return self.family.prior(self.labels(replica.calibrated_by), self.graph.C)
 
     def _weights(self, replica: Replica) -> list[TeacherWeight]:
-        used, log_prior = self.calibrating(replica.calibrated_by), self.class_prior(replica)
+        used, prior = self.calibrating(replica.calibrated_by), self.prior(replica)
         labels = self.labels(replica.calibrated_by)[used]
         if not len(labels):
             even, default = 1 / len(self.groups), np.array([*SINGLE, 0.0])
             return [TeacherWeight(len(group) // 2, default, even) for group in self.groups]
+        family = self.family
         chosen: list[tuple[int, Array, Array]] = []
-        for variants in self.log_p:
+        for variants in self.scores:
             fits = []
             for variant in variants:
-                log_p = np.concatenate([variant[r] for r in replica.calibrated_by])[None, used]
-                exponents = fit_exponents(log_p, log_prior, labels, SINGLE)
-                fits.append(
-                    (exponents, log_p_of_labels(calibrated(log_p, log_prior, exponents), labels))
-                )
-            best = max(range(len(fits)), key=lambda v: float(fits[v][1].sum()))
+                scores = np.concatenate([variant[r] for r in replica.calibrated_by])[None, used]
+                exponents = family.fit(scores, prior, labels, SINGLE)
+                fits.append((exponents, family.calibrated(scores, prior, exponents)))
+            best = max(
+                range(len(fits)), key=lambda v: float(family.quality(fits[v][1], labels).sum())
+            )
             chosen.append((best, *fits[best]))
-        weights = mixture_weights(np.exp([log_p for _, _, log_p in chosen])).tolist()
+        weights = family.weights(np.stack([scores for _, _, scores in chosen]), labels).tolist()
         return [
             TeacherWeight(variant, exponents, weight)
             for (variant, exponents, _), weight in zip(chosen, weights, strict=True)
@@ -199,45 +194,49 @@ class TeacherEnsemble:
         It is 1 minus the ratio of the mixture's cross-entropy to that of a uniform guess.
         """
         replica = self.replicas[r]
-        used, log_prior = self.calibrating(replica.calibrated_by), self.class_prior(replica)
+        used, prior = self.calibrating(replica.calibrated_by), self.prior(replica)
         labels = self.labels(replica.calibrated_by)[used]
         p = np.zeros(len(labels))
-        for variants, teacher in zip(self.log_p, self.weights[r], strict=True):
-            log_p = np.concatenate([variants[teacher.variant][k] for k in replica.calibrated_by])
-            log_p = calibrated(log_p[None, used], log_prior, teacher.exponents)
-            p += teacher.weight * np.exp(log_p_of_labels(log_p, labels))
+        for variants, teacher in zip(self.scores, self.weights[r], strict=True):
+            scores = np.concatenate([variants[teacher.variant][k] for k in replica.calibrated_by])
+            scores = self.family.calibrated(scores[None, used], prior, teacher.exponents)
+            p += teacher.weight * np.exp(self.family.quality(scores, labels))
         return float(np.clip(1 + np.log(p).mean() / np.log(self.graph.C), 0, 1))
 
     @torch.no_grad()
     def targets(self) -> Tensor:
-        """The mixture's probabilities (R, n, C) over the links of each view, with known labels.
+        """The mixture's predictions (R, n, C) over the links of each view, with known labels.
 
         If the labels are balanced by design, their shares say nothing about all nodes. The class
         prior π of all nodes is then estimated, as far as the teachers are informative.
         """
         R, graph, device = len(self.replicas), self.graph, self.context.device
-        mixture = torch.zeros(R, graph.n, graph.C, device=device)
-        log_prior = np.stack([self.class_prior(replica) for replica in self.replicas])
+        mixture, task = torch.zeros(R, graph.n, graph.C, device=device), self.context.task
+        prior = np.stack([self.prior(replica) for replica in self.replicas])
         for g, group in enumerate(self.groups):
             for v, teacher in enumerate(group):
                 users = [r for r in range(R) if self.weights[r][g].variant == v]
                 if not users:
                     continue
-                log_p = self._log_p(teacher, users, [self.replicas[r].view.nodes for r in users])
+                scores = self._scores(teacher, users, [self.replicas[r].view.nodes for r in users])
                 exponents = np.stack([self.weights[r][g].exponents for r in users])
                 weight = np.array([self.weights[r][g].weight for r in users])
-                shift = _on(exponents[:, 1:] * log_prior[users], device).unsqueeze(1)
-                p = (_on(exponents[:, 0], device).view(-1, 1, 1) * log_p + shift).softmax(-1)
-                mixture[users] += _on(weight, device).view(-1, 1, 1) * p
+                shift = _on(exponents[:, 1:] * prior[users], device).unsqueeze(1)
+                mean = task.mean(_on(exponents[:, 0], device).view(-1, 1, 1) * scores + shift)
+                mixture[users] += _on(weight, device).view(-1, 1, 1) * mean
         for r, replica in enumerate(self.replicas):
-            if is_balanced(self.labels(replica.calibrated_by)):
+            if graph.task == "classification" and is_balanced(self.labels(replica.calibrated_by)):
                 nodes = torch.from_numpy(replica.view.nodes).to(device)
-                prior = estimated_class_prior(mixture[r, nodes].double().cpu().numpy())
-                prior = self.informativeness(r) * prior
-                self.estimated_prior[r] = prior = prior - np.logaddexp.reduce(prior)
-                mixture[r] *= _on(np.exp(prior), device)
+                shares = estimated_class_prior(mixture[r, nodes].double().cpu().numpy())
+                shares = self.informativeness(r) * shares
+                self.estimated_prior[r] = shares = shares - np.logaddexp.reduce(shares)
+                mixture[r] *= _on(np.exp(shares), device)
                 mixture[r] /= mixture[r].sum(-1, keepdim=True)
-        return with_known(mixture, [replica.view for replica in self.replicas])
+        for row, replica in zip(mixture, self.replicas, strict=True):
+            known = replica.view.train
+            targets = self.context.targets(replica.view.labels[known])
+            row[torch.from_numpy(known).to(device)] = torch.from_numpy(targets).to(device)
+        return mixture
 
     def mixture(self) -> dict[str, float]:
         """The weight of each group in the targets, averaged over the replicas that are kept."""
@@ -250,26 +249,9 @@ class TeacherEnsemble:
         parts = [np.empty((0, self.graph.C))]
         for r in self.scored:
             teacher = self.weights[r][g]
-            log_p = self.log_p[g][teacher.variant][r][None]
-            parts.append(calibrated(log_p, self.class_prior(self.replicas[r]), teacher.exponents))
+            scores, prior = self.scores[g][teacher.variant][r][None], self.prior(self.replicas[r])
+            parts.append(self.family.calibrated(scores, prior, teacher.exponents))
         return Predictions(np.concatenate(parts), self.labels(self.scored))
-
-
-def with_known(p: Tensor, views: Sequence[View]) -> Tensor:
-    """Replace probabilities (R, n, C) by the known labels of each view.
-
-    Examples
-    --------
-    >>> none = np.empty((0, 2), dtype=np.int64)
-    >>> view = View(np.ones((2, 1)), np.arange(2), none, np.array([1, -1]), C=2)
-    >>> with_known(torch.full((1, 2, 2), 0.5), [view])[0]
-    tensor([[0.0000, 1.0000],
-            [0.5000, 0.5000]])
-    """
-    labels = torch.from_numpy(np.stack([view.labels for view in views])).to(p.device)
-    known = (labels != UNKNOWN).unsqueeze(-1)  # (R, n, 1)
-    eye = torch.eye(p.shape[-1], device=p.device)
-    return torch.where(known, eye[labels.clamp(min=0)], p)
 
 
 def rows_of(values: Tensor, nodes: Sequence[IntArray]) -> list[Array]:
@@ -283,18 +265,6 @@ def rows_of(values: Tensor, nodes: Sequence[IntArray]) -> list[Array]:
     node_indices = [torch.from_numpy(indices).to(values.device) for indices in nodes]
     pairs = zip(values, node_indices, strict=True)
     return [row[indices].double().cpu().numpy() for row, indices in pairs]
-
-
-def log_p_of_labels(log_p: Array, labels: IntArray) -> Array:
-    """The log-probability (N,) of each node's class.
-
-    Examples
-    --------
-    >>> log_p_of_labels(np.log([[0.25, 0.75], [0.5, 0.5]]), np.array([1, 0])).round(2)
-    array([-0.29, -0.69])
-    """
-    chosen: Array = log_p[np.arange(len(labels)), labels]
-    return chosen
 
 
 def _on(values: Array, device: torch.device) -> Tensor:

@@ -1,54 +1,48 @@
-"""Estimates of a model's accuracy, and conclusions from them.
+"""Estimates of how good a model is, and conclusions from them.
 
-Predictions of validation nodes give accuracies with intervals, for new rows and for rows of the
-table, beside baselines on the same nodes. A few sentences state the conclusions: whether links
-help, and whether a simpler model is better. The linear teachers and label spreading are baselines
-too; the largest class and CoLinkDist, the paper's method, are only that.
+Predictions of validation nodes give scores with intervals, for new rows and for rows of the table,
+beside baselines on the same nodes. A few sentences state the conclusions: whether links help, and
+whether a simpler model is better. The linear teachers and label spreading are baselines too; the
+largest class or the mean, and CoLinkDist, the paper's method, are only that.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from linkdist.data.graph import UNKNOWN, Graph, IntArray
-from linkdist.model import logits, message_passing
-from linkdist.nn.network import ForkedMLP
-from linkdist.progress import Progress
-from linkdist.training.link_task import Tally, coefficients, loop_on_links
-from linkdist.training.panel.ensemble import Predictions, TeacherEnsemble, rows_of
-from linkdist.training.panel.likelihood import class_prior
+from linkdist.data.graph import Graph, IntArray
+from linkdist.training.measures import Measure, measure_for
+from linkdist.training.panel.ensemble import Predictions
+from linkdist.training.panel.families import Classes, Family
 
-Z = 1.645
-"""The quantile of a 90 % interval."""
 OURS = ("features", "links")
-Hits: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 MODEL = {"features": "this model, from features", "links": "this model, with links"}
 WITH_LINKS = ("label spreading", "hop averages", "with links")
 """Parts of the names of baselines that need links at prediction time."""
 FOLDED = 0.8
 """Effective sample size per node of a fold: predictions of one network are correlated."""
 LARGEST = "largest class"
-TICKS = 10
-"""How often the training of a baseline reports its progress."""
-VISITS = 10
-"""How often CoLinkDist visits each node: a short schedule, since it is only a baseline."""
+SIMPLEST = {"classification": LARGEST, "multilabel": "shares of the labels", "regression": "mean"}
+"""The name of the baseline that uses neither features nor links."""
 FEW_LABELS = 10
 """Number of labels below which a score is almost meaningless."""
+WITHOUT = "links without "
+"""Start of the name of predictions with the links of all relations but one."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """An accuracy and its 90 % interval (Wilson's)."""
+    """A score and its 90 % interval."""
 
     name: str
-    accuracy: float
+    value: float
     low: float
     high: float
     links: bool
@@ -56,8 +50,27 @@ class Score:
 
 
 @dataclass(frozen=True)
+class RelationWorth:
+    """What a relation is worth in prediction with links.
+
+    Attributes
+    ----------
+    name : str
+        The relation, with its direction if links are directed.
+    alpha : float
+        α, the weight of its neighbours' predictions, averaged over the networks.
+    without : float
+        The score with links if the model did not use this relation.
+    """
+
+    name: str
+    alpha: float
+    without: float
+
+
+@dataclass(frozen=True)
 class Estimates:
-    """Estimates of a model's accuracy.
+    """Estimates of how good a model is.
 
     Attributes
     ----------
@@ -76,9 +89,13 @@ class Estimates:
         The limits of the scores, in sentences.
     teachers : mapping of str to float
         The weight of each teacher in the targets of the model.
-    rows : {'new rows', 'rows of the table'}
+    rows : {'new rows', 'rows of the table', 'rows of other graphs'}
         The kind of rows in `new_rows` and `baselines`: validation nodes that training saw without
         their labels are rows of the table.
+    measure : str
+        What the scores are; see `linkdist.training.measures`.
+    relations : list of RelationWorth
+        What each relation is worth, if there are several.
     """
 
     labels: int
@@ -90,6 +107,8 @@ class Estimates:
     warnings: list[str] = field(default_factory=list)
     teachers: Mapping[str, float] = field(default_factory=dict)
     rows: str = "new rows"
+    measure: str = "accuracy"
+    relations: list[RelationWorth] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """The estimates as JSON, with numbers rounded to six digits."""
@@ -111,6 +130,10 @@ def estimate(
     warnings: Sequence[str],
     nodes: int,
     rows: str = "new rows",
+    *,
+    measure: Measure | None = None,
+    family: Family | None = None,
+    alpha: Mapping[str, float] | None = None,
 ) -> Estimates | None:
     """Scores, baselines and conclusions; None without validation nodes.
 
@@ -124,129 +147,134 @@ def estimate(
         The result of `limits`.
     nodes : int
         Number of different validation nodes, which determines the intervals.
-    rows : {'new rows', 'rows of the table'}, optional
+    rows : {'new rows', 'rows of the table', 'rows of other graphs'}, optional
         What the validation nodes represent: rows that training has not seen, or rows that it saw
         without their labels.
+    measure : Measure, optional
+        How predictions are scored; by default by their accuracy.
+    family : Family, optional
+        Turns scores into probabilities or numbers; by default those of classes.
+    alpha : mapping of str to float, optional
+        α of each of several relations.
     """
     new = predictions.get("new row") or predictions.get("validation")
     known = predictions.get("known row")
     if not new or not nodes:
         return None
+    measure, family = measure or measure_for("classification"), family or Classes()
     by = "folds" if "new row" in predictions else "validation nodes"
     independent = nodes * FOLDED if by == "folds" else nodes
-    ours = [score(MODEL[mode], new[mode], independent, mode == "links") for mode in OURS]
+    values = {name: family.mean(part.scores) for name, part in new.items()}
+    labels = new["features"].labels
+
+    def scored(name: str, shown: str, links: bool) -> Score:
+        interval = measure.interval(values[name], labels, independent)
+        return Score(shown, measure.value(values[name], labels), *interval, links)
+
+    ours = [scored(mode, MODEL[mode], mode == "links") for mode in OURS]
     in_table = []
     if known:
         count = min(independent, len(known["features"].labels))
-        in_table = [score(MODEL[mode], known[mode], count, mode == "links") for mode in OURS]
+        for mode in OURS:
+            found, truth = family.mean(known[mode].scores), known[mode].labels
+            interval = measure.interval(found, truth, count)
+            value = measure.value(found, truth)
+            in_table.append(Score(MODEL[mode], value, *interval, mode == "links"))
     others = [
-        score(name, other, independent, any(part in name for part in WITH_LINKS))
-        for name, other in new.items()
-        if name not in OURS
+        scored(name, name, any(part in name for part in WITH_LINKS))
+        for name in new
+        if name not in OURS and not name.startswith(WITHOUT)
     ]
-    others.sort(key=lambda other: -other.accuracy)
-    hits = {MODEL.get(name, name): hits_of(part) for name, part in new.items()}
-    conclusions = verdict(ours, others, hits, rows)
-    limitations, teachers = list(warnings), dict(mixture)
-    return Estimates(nodes, by, ours, in_table, others, conclusions, limitations, teachers, rows)
+    sign = 1 if measure.higher_is_better else -1
+    others.sort(key=lambda other: -sign * other.value)
+    shown = {MODEL.get(name, name): part for name, part in values.items()}
+    worth = [
+        RelationWorth(name, weight, measure.value(values[WITHOUT + name], labels))
+        for name, weight in (alpha or {}).items()
+        if WITHOUT + name in values
+    ]
+    conclusions = Verdict(measure, shown, labels, rows).sentences(ours, others)
+    return Estimates(
+        nodes, by, ours, in_table, others, conclusions, list(warnings), dict(mixture), rows,
+        measure.name, worth,
+    )  # fmt: skip
 
 
-def hits_of(predictions: Predictions) -> Hits:
-    """Which nodes are predicted correctly, (N,)."""
-    hits: Hits = predictions.log_p.argmax(axis=1) == predictions.labels
-    return hits
+@dataclass(frozen=True)
+class Verdict:
+    """Conclusions in sentences.
 
-
-def score(name: str, predictions: Predictions, nodes: float, links: bool) -> Score:
-    """The accuracy, with Wilson's interval for a number of nodes."""
-    share = float(hits_of(predictions).mean())
-    return Score(name, share, *interval(share, nodes), links)
-
-
-def interval(share: float, n: float, z: float = Z) -> tuple[float, float]:
-    """Wilson's interval for a share of n nodes; by default for 90 %.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in interval(0.9, 10, z=1.96)]
-    [0.596, 0.982]
+    Attributes
+    ----------
+    measure : Measure
+        How predictions are compared.
+    values : mapping of str to (N, C) array
+        The predictions of each model.
+    labels : (N, ...) array
+        The true labels.
+    rows : str
+        What the rows are.
     """
-    middle = share + z**2 / (2 * n)
-    half = z * float(np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)))
-    scale = 1 + z**2 / n
-    return max((middle - half) / scale, 0.0), min((middle + half) / scale, 1.0)
 
+    measure: Measure
+    values: Mapping[str, Any]
+    labels: Any
+    rows: str = "new rows"
 
-def verdict(
-    ours: Sequence[Score], others: Sequence[Score], hits: Mapping[str, Hits], rows: str = "new rows"
-) -> list[str]:
-    """Whether links help and whether this model is the best choice, in sentences."""
-    features, links = ours
-    alone, linked = ([o for o in others if o.links == uses_links] for uses_links in (False, True))
-    simple = [o for o in alone if o.name != LARGEST and "CoLinkDist" not in o.name]
-    sentences = []
-    if simple:
-        sentences.append(
-            f"{_outcome('in training', features, simple[0], hits)}: from features this model is "
-            f"right for {_percent(features)} of {rows}, {simple[0].name} for {_percent(simple[0])}."
+    def sentences(self, ours: Sequence[Score], others: Sequence[Score]) -> list[str]:
+        """Whether links help and whether this model is the best choice."""
+        features, links = ours
+        alone, linked = ([o for o in others if o.links == used] for used in (False, True))
+        only = (*SIMPLEST.values(),)
+        simple = [o for o in alone if o.name not in only and "CoLinkDist" not in o.name]
+        found = []
+        if simple:
+            outcome = self._outcome("in training", features, simple[0])
+            if self.measure.name == "accuracy":
+                reached = f"this model is right for {self._text(features)} of {self.rows}"
+            else:
+                reached = f"this model reaches {self._text(features)} for {self.rows}"
+            other = f"{simple[0].name} for" if self.measure.name == "accuracy" else simple[0].name
+            found.append(f"{outcome}: from features {reached}, {other} {self._text(simple[0])}.")
+        found.append(
+            f"{self._outcome('at prediction time', links, features)}: {self._text(links)} with "
+            f"links, {self._text(features)} from features."
         )
-    sentences.append(
-        f"{_outcome('at prediction time', links, features, hits)}: {_percent(links)} with links, "
-        f"{_percent(features)} from features."
-    )
-    pairs = ((features, alone), (links, linked))
-    return [*sentences, *(_against(mine, rest[0], hits) for mine, rest in pairs if rest)]
+        pairs = ((features, alone), (links, linked))
+        return [*found, *(self._against(mine, rest[0]) for mine, rest in pairs if rest)]
 
+    def _compare(self, ours: Score, theirs: Score) -> int:
+        values = self.values[ours.name], self.values[theirs.name]
+        return self.measure.compare(*values, self.labels)
 
-def _outcome(when: str, linked: Score, alone: Score, hits: Mapping[str, Hits]) -> str:
-    """Whether links improve the accuracy, from a score that uses them and one that does not."""
-    return {
-        1: f"Links {when} improve the accuracy",
-        0: f"These labels cannot show whether links {when} improve the accuracy",
-        -1: f"Links {when} do not improve the accuracy",
-    }[compare(hits[linked.name], hits[alone.name])]
+    def _text(self, score: Score) -> str:
+        return self.measure.text(score.value)
 
+    def _outcome(self, when: str, linked: Score, alone: Score) -> str:
+        """Whether links improve the score, from a score that uses them and one that does not."""
+        what = self.measure.title
+        return {
+            1: f"Links {when} improve the {what}",
+            0: f"These labels cannot show whether links {when} improve the {what}",
+            -1: f"Links {when} do not improve the {what}",
+        }[self._compare(linked, alone)]
 
-def _against(mine: Score, best: Score, hits: Mapping[str, Hits]) -> str:
-    """Compare this model with the best baseline of the same mode."""
-    mode = mine.name.removeprefix("this model, ").capitalize()
-    sign = compare(hits[mine.name], hits[best.name])
-    gap = 100 * (best.accuracy - mine.accuracy)
-    if sign < 0:
-        return (
-            f"{mode}, {best.name} is better than this model, by {gap:.1f} points: use it instead."
-        )
-    if gap > 0:
-        return (
-            f"{mode}, {best.name} is ahead of this model by {gap:.1f} points, which is "
-            "not significant with so few labels."
-        )
-    if sign > 0:
-        return f"{mode}, it beats every baseline; the best of them is {best.name}."
-    return f"{mode}, it is level with the best baseline, {best.name}."
-
-
-def compare(ours: Hits, theirs: Hits) -> int:
-    """1 if ours is significantly better, -1 if it is significantly worse, 0 otherwise.
-
-    This is a paired test (McNemar's): only the nodes on which the two differ are relevant.
-
-    Examples
-    --------
-    >>> compare(np.ones(20, dtype=bool), np.arange(20) % 2 == 0)
-    1
-    >>> compare(np.array([True, False]), np.array([False, True]))
-    0
-    """
-    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    if won == lost:
-        return 0
-    significant = (abs(won - lost) - 1) / np.sqrt(won + lost) > Z
-    return int(np.sign(won - lost)) if significant else 0
-
-
-def _percent(score: Score) -> str:
-    return f"{100 * score.accuracy:.1f} %"
+    def _against(self, mine: Score, best: Score) -> str:
+        """Compare this model with the best baseline of the same mode."""
+        mode = mine.name.removeprefix("this model, ").capitalize()
+        sign = self._compare(mine, best)
+        gap = (best.value - mine.value) * (1 if self.measure.higher_is_better else -1)
+        points = self.measure.points(gap)
+        if sign < 0:
+            return f"{mode}, {best.name} is better than this model, by {points}: use it instead."
+        if gap > 0:
+            return (
+                f"{mode}, {best.name} is ahead of this model by {points}, which is "
+                "not significant with so few labels."
+            )
+        if sign > 0:
+            return f"{mode}, it beats every baseline; the best of them is {best.name}."
+        return f"{mode}, it is level with the best baseline, {best.name}."
 
 
 def limits(graph: Graph, train: IntArray) -> list[str]:
@@ -258,14 +286,13 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
     >>> len(limits(graph, np.array([0, 1])))
     2
     """
-    labels = graph.labels[train]
-    counts = np.bincount(labels[labels != UNKNOWN], minlength=graph.C)
     sentences = []
     if len(train) < FEW_LABELS:
         sentences.append(
             f"There are only {len(train)} labelled rows: a score from so few labels is not "
             "reliable. Label a few dozen rows."
         )
+    counts = _label_counts(graph, train)
     absent, single = ([graph.classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
     if absent:
         sentences.append(f"No row is labelled {_some(absent)}: the model cannot predict it.")
@@ -275,6 +302,16 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
             "its class, so the score counts it as an error."
         )
     return [*sentences, *_link_limits(graph, train)]
+
+
+def _label_counts(graph: Graph, train: IntArray) -> npt.NDArray[np.int64]:
+    """The number of labels of each class; many for numbers, which have no classes."""
+    labels = graph.labels[train]
+    if graph.task == "regression":
+        return np.full(1, len(train) + FEW_LABELS)
+    if graph.task == "multilabel":
+        return np.asarray(labels.sum(axis=0))
+    return np.bincount(labels, minlength=graph.C)
 
 
 def _link_limits(graph: Graph, train: IntArray) -> list[str]:
@@ -305,47 +342,3 @@ def _link_limits(graph: Graph, train: IntArray) -> list[str]:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
-
-
-def largest_class(ensemble: TeacherEnsemble) -> Predictions:
-    """Predict the most frequent class among the known labels of each replica."""
-    C, log_p = ensemble.graph.C, [np.empty((0, ensemble.graph.C))]
-    for replica in (ensemble.replicas[r] for r in ensemble.scored):
-        prior = class_prior(replica.view.labels[replica.view.train], C)
-        log_p.append(np.broadcast_to(prior, (len(replica.validation), C)))
-    return Predictions(np.concatenate(log_p), ensemble.labels(ensemble.scored))
-
-
-def colinkdist(
-    ensemble: TeacherEnsemble, progress: Progress | None = None, visits: int = VISITS
-) -> dict[str, Predictions]:
-    """CoLinkDist on the views of the scored replicas, from features and with links.
-
-    The result is empty if a view has no link at a labelled node: the paper's loss needs one.
-    """
-    graph, context = ensemble.graph, ensemble.context
-    replicas = [ensemble.replicas[r] for r in ensemble.scored]
-    views, seeds = [replica.view for replica in replicas], [replica.seed for replica in replicas]
-    tallies = [Tally.of(view) for view in views]
-    if not views or any(tally.of_ends.sum() == 0 for tally in tallies):
-        return {}
-    weights = coefficients(tallies, None, context.device)
-    network = ForkedMLP(graph.d, graph.C, seeds).to(context.device)
-    epochs = visits / graph.degree
-    loop = loop_on_links(
-        network, context.inputs, views, seeds, weights, "colinkdist", epochs=epochs
-    )
-    ticks = itertools.count(1)
-    loop.run(
-        epochs,
-        evaluate=lambda: progress(min(next(ticks), TICKS), TICKS) if progress else None,
-        evaluations=max(1, round(TICKS / epochs)),
-    )
-    z, s = logits(network, context.inputs)
-    links = context.among([replica.present for replica in replicas])
-    modes = {"CoLinkDist": z, "CoLinkDist, with links": message_passing(z, s, links, weights.alpha)}
-    labels, nodes = ensemble.labels(ensemble.scored), [replica.validation for replica in replicas]
-    return {
-        name: Predictions(np.concatenate(rows_of(scores.log_softmax(-1), nodes)), labels)
-        for name, scores in modes.items()
-    }

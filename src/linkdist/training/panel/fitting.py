@@ -1,52 +1,44 @@
-"""SelfLinkDist for `fit`: select validation nodes, train the panel, estimate its accuracy.
-
-A replica sees a view and learns from its labels. Its validation nodes are labelled nodes that are
-not in its view, or whose labels it does not know. They are
-
-- the validation nodes of its split, if there are any;
-- otherwise, with few labels, a fold of the training labels. Each label is held out twice: once from
-  a replica that does not see its node at all ('new row'), and once from a replica that sees the
-  node without its label ('known row'). The last replicas, which are kept, learn from all labels and
-  have no validation nodes;
-- otherwise a tenth of the training labels: half of these nodes are hidden and are validation nodes,
-  the other half stay in the view without their labels.
-"""
+"""SelfLinkDist for `fit`: select validation nodes, train the panel, estimate its accuracy."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from linkdist.data.graph import UNKNOWN, Graph, IntArray
-from linkdist.data.splits import HELD_OUT, Split, View, held_out, observe
+from linkdist.data.graph import Graph
+from linkdist.data.splits import HELD_OUT, Split
 from linkdist.errors import GraphError, OptionError
+from linkdist.model import reweighted, shifted
 from linkdist.nn.inputs import Inputs
 from linkdist.progress import Progress, part_of
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.link_task import loop_on_targets
 from linkdist.training.loop import Hyperparameters
-from linkdist.training.panel.ensemble import Replica
-from linkdist.training.panel.estimates import (
-    LARGEST,
-    Estimates,
-    colinkdist,
-    estimate,
-    largest_class,
-    limits,
-)
+from linkdist.training.measures import Measure, measure_for
+from linkdist.training.panel.baselines import colinkdist, largest_class
+from linkdist.training.panel.decision import MODES, Decision, decide, decided, with_factors
+from linkdist.training.panel.ensemble import Predictions, Replica
+from linkdist.training.panel.estimates import SIMPLEST, Estimates, estimate, limits
 from linkdist.training.panel.learning import Panel, cycles_for, train_panel
+from linkdist.training.panel.likelihood import Array
+from linkdist.training.panel.replicas import (
+    fold_replicas,
+    graph_replicas,
+    held_out_replicas,
+    renumbered,
+    validation_replicas,
+)
 
-FOLDS = 5
-"""Number of folds."""
-FEWEST = 4
-"""Minimum number of labels for folds."""
 FEW = 1000
 """Maximum number of labels for folds; with more, a share of them is held out."""
+FEW_NUMBERS = 2000
+"""The same for regression: a tenth of the labels says less about numbers than about classes."""
+RANKINGS = ("roc-auc", "average-precision")
 FEWEST_VISITS = 5
 """Number of visits below which folds are omitted to keep a time budget."""
 MEASURED_STEPS = 5
@@ -71,21 +63,26 @@ def fit_panel(
     baselines: bool = False,
     budget: float | None = None,
     held_out: float | None = None,
-) -> tuple[Panel, Estimates | None]:
+    loss: str = "squared",
+    metric: str | None = None,
+    class_weight: Array | None = None,
+    hold_out_graphs: bool = False,
+) -> tuple[Panel, Estimates | None, Decision]:
     """Select the validation nodes, train, and estimate the accuracy; see `linkdist.fit`."""
     started = time.perf_counter()
     for split in splits:
-        classes = np.unique(graph.labels[split.train])
-        if len(classes) < 2:
-            raise GraphError(
-                "training needs labels of more than one class; found "
-                f"{len(split.train)} labelled rows of {len(classes)} class(es). Label more rows."
-            )
-    replicas = _replicas(graph, splits, setting, seeds, held_out)
+        _check_labels(graph, split)
+    units = Units.of(graph, splits)
+    graph = units.standardised(graph)
+    measure = measure_for(graph.task, metric)
+    if hold_out_graphs:
+        replicas = graph_replicas(graph, splits[0], setting, seeds)
+    else:
+        replicas = _replicas(graph, splits, setting, seeds, held_out)
     folds = any(replica.kind != "kept" for replica in replicas)
-    cycles: Sequence[int] = (
-        (epochs,) if epochs else cycles_for(len(replicas[-1].view.nodes), folds, hyper.batch)
-    )
+    long = graph.task == "regression" or metric in RANKINGS
+    nodes = len(replicas[-1].view.nodes)
+    cycles: Sequence[int] = (epochs,) if epochs else cycles_for(nodes, folds, hyper.batch, long)
     if budget is not None:
         visit = _seconds_per_visit(graph, replicas[-1], inputs, hyper)
         replicas, cycles = within_budget(budget * STUDENTS, visit, replicas, cycles)
@@ -97,13 +94,105 @@ def fit_panel(
     else:
         part_of(progress, 0, TEACHING)(0, 1)
     panel = train_panel(
-        graph, replicas, inputs, run, cycles=cycles, teachers=teachers, splits=scored, hyper=hyper
+        graph,
+        replicas,
+        inputs,
+        run,
+        cycles=cycles,
+        teachers=teachers,
+        splits=scored,
+        hyper=hyper,
+        loss=loss,
+        measure=None if metric is None else measure,
     )
+    panel, decision = _with_decision(units.restored(panel), measure, class_weight)
     if budget is not None and time.perf_counter() - started >= budget * 2 / 3:
         baselines = False
-    estimates = _estimates(graph, splits, panel, baselines, part_of(progress, end, 1.0))
-    part_of(progress, end, 1.0)(1, 1)
-    return panel, estimates
+    kind = "rows of other graphs" if hold_out_graphs else None
+    ends = part_of(progress, end, 1.0)
+    estimates = _estimates(units, splits, panel, measure, baselines, ends, kind)
+    ends(1, 1)
+    return panel, estimates, decision
+
+
+def _with_decision(panel: Panel, measure: Measure, factors: Array | None) -> tuple[Panel, Decision]:
+    """The panel with the factors of its decision applied, and the decision."""
+    graph, family = panel.ensemble.graph, panel.ensemble.family
+    new = panel.predictions.get("new row") or panel.predictions.get("validation")
+    if new is None:
+        decision = Decision(factors=None if factors is None else factors.tolist())
+    else:
+        decision = decide(graph.task, measure, family, new, factors)
+    if decision.factors is None:
+        return panel, decision
+    by = np.array(decision.factors)
+    panel = replace(panel, model=reweighted(panel.model, by))
+    if factors is None:  # the estimates choose the factors of each node without it
+        return panel, decision
+    predictions = {
+        kind: {
+            name: with_factors(part, by) if name in MODES else part
+            for name, part in by_name.items()
+        }
+        for kind, by_name in panel.predictions.items()
+    }
+    return replace(panel, predictions=predictions), decision
+
+
+def _check_labels(graph: Graph, split: Split) -> None:
+    """Raise a GraphError if the training labels do not differ."""
+    labels = graph.labels[split.train]
+    different = len(np.unique(labels, axis=0))
+    if different >= 2:
+        return
+    if graph.task == "classification":
+        raise GraphError(
+            "training needs labels of more than one class; found "
+            f"{len(split.train)} labelled rows of {different} class(es). Label more rows."
+        )
+    raise GraphError(
+        f"training needs labels that differ; found {len(split.train)} labelled rows with "
+        f"{different} different label(s). Label more rows."
+    )
+
+
+@dataclass(frozen=True)
+class Units:
+    """The mean and standard deviation of the numbers of a regression; 0 and 1 for other tasks."""
+
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, graph: Graph, splits: Sequence[Split]) -> Units:
+        """The units of the training labels."""
+        if graph.task != "regression":
+            return cls()
+        labels = graph.labels[np.concatenate([split.train for split in splits])]
+        return cls(float(labels.mean()), float(labels.std()))
+
+    def standardised(self, graph: Graph) -> Graph:
+        """The graph with standardised labels."""
+        if graph.task != "regression":
+            return graph
+        return replace(graph, labels=(graph.labels - self.centre) / self.scale)
+
+    def restored(self, panel: Panel) -> Panel:
+        """The panel with predictions in the units of the labels."""
+        if panel.model.task != "regression":
+            return panel
+        predictions = {
+            kind: {name: self.of_labels(part) for name, part in by_name.items()}
+            for kind, by_name in panel.predictions.items()
+        }
+        model = shifted(panel.model, torch.tensor([self.centre]), self.scale)
+        return replace(panel, model=model, predictions=predictions)
+
+    def of_labels(self, predictions: Predictions) -> Predictions:
+        """Predictions in the units of the labels."""
+        if (self.centre, self.scale) == (0.0, 1.0):
+            return predictions
+        return Predictions(*(self.centre + self.scale * part for part in predictions))
 
 
 def _replicas(
@@ -119,7 +208,7 @@ def _replicas(
             "training labels validate them. Train the splits one by one, or give validation nodes."
         )
     folds = share is None
-    if folds and len(split.train) > FEW:
+    if folds and len(split.train) > (FEW_NUMBERS if graph.task == "regression" else FEW):
         share = HELD_OUT
     if share:
         return held_out_replicas(graph, split, setting, seeds, share)
@@ -127,29 +216,50 @@ def _replicas(
 
 
 def _estimates(
-    graph: Graph, splits: Sequence[Split], panel: Panel, baselines: bool, progress: Progress
+    units: Units,
+    splits: Sequence[Split],
+    panel: Panel,
+    measure: Measure,
+    baselines: bool,
+    progress: Progress,
+    kind: str | None,
 ) -> Estimates | None:
     ensemble = panel.ensemble
+    graph, family = ensemble.graph, ensemble.family
     if not ensemble.scored:
         return None
     predictions = {kind: dict(by_name) for kind, by_name in panel.predictions.items()}
     new_rows = predictions["new row" if "new row" in predictions else "validation"]
-    new_rows[LARGEST] = largest_class(ensemble)
+    new_rows[SIMPLEST[graph.task]] = units.of_labels(largest_class(ensemble))
     if baselines:
         new_rows |= colinkdist(ensemble, progress)
+    predictions = {
+        kind: {name: decided(graph.task, measure, family, part) for name, part in found.items()}
+        for kind, found in predictions.items()
+    }
     replicas = [ensemble.replicas[r] for r in ensemble.scored]
     seen = np.isin(replicas[0].validation, replicas[0].view.nodes).all()
     nodes = np.unique(np.concatenate([replica.validation for replica in replicas]))
-    rows = "rows of the table" if seen else "new rows"
+    rows = kind or ("rows of the table" if seen else "new rows")
     warnings = limits(graph, splits[0].train)
-    return estimate(predictions, panel.mixture, warnings, len(nodes), rows)
+    alpha = dict(zip(graph.heads, panel.model.alpha.mean(0).tolist(), strict=True))
+    return estimate(
+        predictions,
+        panel.mixture,
+        warnings,
+        len(nodes),
+        rows,
+        measure=measure,
+        family=family,
+        alpha=alpha if len(alpha) > 1 else None,
+    )
 
 
 def _seconds_per_visit(
     graph: Graph, replica: Replica, inputs: Inputs, hyper: Hyperparameters
 ) -> float:
     """The time a student needs to visit each node once, measured on a few steps."""
-    network = hyper.network(graph.d, graph.C, [0], inputs.device)
+    network = hyper.network(graph.d, graph.C, [0], inputs.device, len(graph.heads))
     uniform = torch.full((1, graph.n, graph.C), 1 / graph.C, device=inputs.device)
     loop = loop_on_targets(network, inputs, [replica.view], [0], uniform, 1, hyper.batch)
     loop.run(min(1.0, 2 / loop.steps))  # exclude compilation and first allocations
@@ -184,127 +294,3 @@ def within_budget(
         if visits >= FEWEST_VISITS:
             break
     return renumbered(remaining), (max(1, min(visits, planned[0])),)
-
-
-def renumbered(replicas: list[Replica]) -> list[Replica]:
-    """Correct the references between replicas after some were omitted."""
-    kinds = [replica.kind for replica in replicas]
-    if "new row" in kinds:
-        kept = kinds.index("kept")
-        return [
-            replace(replica, taught_by=kept)
-            if replica.kind == "kept" and not len(replica.validation)
-            else replica
-            for replica in replicas
-        ]
-    if any(len(replica.validation) for replica in replicas):
-        return replicas
-    return [replace(replica, taught_by=0, calibrated_by=()) for replica in replicas]
-
-
-def validation_replicas(
-    graph: Graph, splits: Sequence[Split], setting: str, seeds: Sequence[int]
-) -> list[Replica]:
-    """One replica for each split, with the validation nodes of the split.
-
-    Examples
-    --------
-    >>> graph = Graph.build([[1.0], [2.0], [3.0]], [(0, 1), (1, 2)], [0, 1, 0])
-    >>> split = Split(np.array([0, 1]), np.array([2]), np.array([], dtype=int))
-    >>> validation_replicas(graph, [split], "inductive", [0])[0].present
-    array([0, 1, 2])
-    """
-    replicas = []
-    for r, (split, seed) in enumerate(zip(splits, seeds, strict=True)):
-        view = observe(graph, split, setting)
-        present = np.union1d(view.nodes, split.validation)
-        replicas.append(Replica(view, split.validation, present, seed, r, (r,), "kept"))
-    return replicas
-
-
-def fold_replicas(
-    graph: Graph, split: Split, setting: str, seeds: Sequence[int], folds: bool = True
-) -> list[Replica]:
-    """Replicas for each fold of the training labels, then one for each seed with all labels.
-
-    Examples
-    --------
-    >>> graph = Graph.build(np.eye(6), [(0, 1), (2, 3)], [0, 1, 0, 1, 0, -1])
-    >>> split = Split(np.arange(5), np.array([], dtype=int), np.array([], dtype=int))
-    >>> [replica.kind for replica in fold_replicas(graph, split, "transductive", [0])]
-    ['new row', 'new row', 'new row', 'new row', 'new row', 'known row', 'known row', 'known row', \
-'known row', 'known row', 'kept']
-    """
-    whole = observe(graph, split, setting)
-    fold_of_label = stratified(graph.labels[split.train], FOLDS, seeds[0])
-    count = int(fold_of_label.max(initial=-1)) + 1 if folds and len(split.train) >= FEWEST else 0
-    all_folds = tuple(range(count))
-    new_rows, known_rows = [], []
-    for k in all_folds:
-        validation = split.train[fold_of_label == k]
-        view = _without_labels(whole, validation)
-        others = tuple(j for j in all_folds if j != k)
-        known = Replica(view, validation, whole.nodes, seeds[0] + k, k, others, "known row")
-        known_rows.append(known)
-        new_rows.append(replace(known, view=_without_nodes(view, validation), kind="new row"))
-    none = np.array([], dtype=np.int64)
-    kept = [Replica(whole, none, whole.nodes, seed, 2 * count, all_folds, "kept") for seed in seeds]
-    return [*new_rows, *known_rows, *kept]
-
-
-def held_out_replicas(
-    graph: Graph, split: Split, setting: str, seeds: Sequence[int], share: float = HELD_OUT
-) -> list[Replica]:
-    """One replica for each seed, with a share of the training labels as validation labels.
-
-    Examples
-    --------
-    >>> graph = Graph.build(np.ones((40, 1)), [(0, 1)], np.arange(40) % 2)
-    >>> split = Split(np.arange(40), np.array([], dtype=int), np.array([], dtype=int))
-    >>> replica = held_out_replicas(graph, split, "transductive", [0])[0]
-    >>> len(replica.view.train), len(replica.validation), len(replica.known)
-    (36, 2, 2)
-    >>> len(replica.view.nodes)
-    38
-    """
-    whole = observe(graph, split, setting)
-    aside = held_out(whole.labels, share, seeds[0]).validation
-    half = stratified(graph.labels[aside], 2, seeds[0])
-    hidden, known = aside[half == 0], aside[half == 1]
-    view = _without_nodes(_without_labels(whole, aside), hidden)
-    return [
-        Replica(view, hidden, whole.nodes, seed, r, (r,), "kept", known)
-        for r, seed in enumerate(seeds)
-    ]
-
-
-def stratified(labels: IntArray, folds: int, seed: int) -> IntArray:
-    """The fold of each label: stratified by class, with folds of similar size.
-
-    Examples
-    --------
-    >>> np.bincount(stratified(np.array([0, 0, 0, 1, 1, 1, 2]), 3, seed=0))
-    array([3, 2, 2])
-    """
-    random = np.random.default_rng(seed)
-    classes = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    order = [label for members in classes for label in random.permutation(members)]
-    fold_of_label = np.empty(len(labels), dtype=np.int64)
-    fold_of_label[order] = np.arange(len(labels)) % folds
-    return fold_of_label
-
-
-def _without_labels(view: View, nodes: IntArray) -> View:
-    """A view that does not know the labels of some nodes."""
-    labels = view.labels.copy()
-    labels[nodes] = UNKNOWN
-    return replace(view, labels=labels)
-
-
-def _without_nodes(view: View, hidden: IntArray) -> View:
-    """A view without some nodes and their links."""
-    visible = np.zeros(len(view.labels), dtype=bool)
-    visible[view.nodes] = True
-    visible[hidden] = False
-    edges = view.edges[visible[view.edges].all(axis=1)]
-    return replace(view, nodes=np.flatnonzero(visible), edges=edges)

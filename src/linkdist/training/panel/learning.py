@@ -7,10 +7,7 @@
 4. A new forked MLP, the student, learns the targets from features: CE(z_i, t_i) + CE(s_i, t_j) for
    a node i and a random neighbour j. It is the model. Its learning rate decays to 0 over a cycle;
    with validation nodes of a split, a second, longer cycle follows, and the better one is kept.
-5. Validation nodes calibrate the student: from features p ∝ p(z)^λ π^δ, with links
-   p ∝ p(z)^κ (mean of p(s) over neighbours)^α π^ε, where the mean is geometric. The exponents
-   maximise the likelihood. All of them except κ and α are folded into the weights of the two heads,
-   so that the network itself predicts calibrated probabilities.
+5. Validation nodes calibrate the student (`calibration`).
 
 All replicas, those of folds and those that are kept, train at the same time.
 """
@@ -27,33 +24,25 @@ from torch import Tensor
 
 from linkdist.data.graph import Graph, IntArray
 from linkdist.data.splits import Split
-from linkdist.model import Model, combine, logits
+from linkdist.model import Model, logits
 from linkdist.nn.aggregation import VisibleNeighbours
 from linkdist.nn.inputs import Inputs
-from linkdist.nn.network import ForkedMLP
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.history import History, Snapshot
 from linkdist.training.link_task import loop_on_targets
 from linkdist.training.loop import BATCH, Hyperparameters
-from linkdist.training.panel.ensemble import (
-    SINGLE,
-    Predictions,
-    Replica,
-    TeacherEnsemble,
-    log_p_of_labels,
-    rows_of,
-)
-from linkdist.training.panel.likelihood import Array, calibrated, fit_exponents
-from linkdist.training.panel.teachers import (
-    HOPS,
-    Classifier,
+from linkdist.training.measures import Measure
+from linkdist.training.panel.calibration import Calibration, Rows, calibrate
+from linkdist.training.panel.ensemble import Predictions, Replica, TeacherEnsemble, rows_of
+from linkdist.training.panel.estimates import WITHOUT
+from linkdist.training.panel.estimators import (
+    Estimator,
     LabelSpreading,
-    Teacher,
-    TeachingContext,
     boosting_teachers,
     has_few_columns,
-    linear_teachers,
 )
+from linkdist.training.panel.relations import choose_strengths, relational_teachers
+from linkdist.training.panel.teachers import HOPS, Teacher, TeachingContext, linear_teachers
 
 FRESH = 1 << 20
 """Difference between the seeds of a student and of its replica."""
@@ -63,12 +52,10 @@ FEWEST_STEPS = 90
 """Minimum number of steps of the first cycle: with few nodes, each is visited more often."""
 MOST_STEPS = 450
 """Maximum number of steps with folds: with many nodes, each is visited less often."""
-TOGETHER = (0.5, 0.5)
-"""The exponents of a node's own prediction and its neighbours' without validation nodes."""
-LOWEST = 0.05
-"""The smallest λ: below it, predictions would be almost uniform."""
-SMALLEST_ALPHA = 1e-3
-"""The α below which links are ignored."""
+LONG_STEPS = 1600
+"""Number of steps for numbers and rankings, which need more precise outputs than classes."""
+LONG_VISITS = 400
+"""The most visits of a node in these steps: with few nodes, more would only memorise them."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +97,8 @@ def train_panel(
     teachers: Sequence[Any] = (),
     splits: Sequence[Split] = (),
     hyper: Hyperparameters | None = None,
+    loss: str = "squared",
+    measure: Measure | None = None,
 ) -> Panel:
     """Train teachers and students.
 
@@ -131,21 +120,32 @@ def train_panel(
         The splits of the kept replicas, to record their validation and test accuracies.
     hyper : Hyperparameters, optional
         Hyperparameters of the student.
+    loss : {'squared', 'absolute'}
+        The error that a regression minimises.
+    measure : Measure, optional
+        By which validation nodes choose the cycle; by default by the loss.
     """
     folds = any(replica.kind != "kept" for replica in replicas)
     hyper = hyper or Hyperparameters()
     cycles = cycles or cycles_for(len(replicas[-1].view.nodes), folds, hyper.batch)
     taught = sorted({replica.taught_by for replica in replicas})
-    context = TeachingContext(graph, [replicas[r].view for r in taught], inputs)
+    context = TeachingContext(graph, [replicas[r].view for r in taught], inputs, loss)
+    if len(graph.heads) > 1:
+        strengths = choose_strengths(graph, replicas, context)
+        context.strengths = torch.from_numpy(strengths).float().to(inputs.device)
     ensemble = TeacherEnsemble(graph, replicas, context, assemble(context, teachers))
     once = folds or not ensemble.scored
-    student = Student(ensemble, inputs, cycles[:1] if once else cycles, splits, hyper)
+    student = Student(ensemble, inputs, cycles[:1] if once else cycles, splits, hyper, measure)
     student.train(run)
     return student.panel()
 
 
-def cycles_for(nodes: int, folds: bool = False, batch: int = BATCH) -> tuple[int, ...]:
+def cycles_for(
+    nodes: int, folds: bool = False, batch: int = BATCH, long: bool = False
+) -> tuple[int, ...]:
     """How often each cycle visits a node; with folds there is one cycle.
+
+    A long schedule has more steps, the same number for all but small graphs.
 
     Examples
     --------
@@ -153,8 +153,12 @@ def cycles_for(nodes: int, folds: bool = False, batch: int = BATCH) -> tuple[int
     ((30, 60), (90, 180))
     >>> cycles_for(20_000, folds=True), cycles_for(1000, folds=True)
     ((22,), (90,))
+    >>> cycles_for(20_000, folds=True, long=True), cycles_for(1000, long=True)
+    ((80,), (400,))
     """
     steps = -(-nodes // batch)
+    if long:
+        return (max(CYCLES[0], min(LONG_STEPS // steps, LONG_VISITS)),)
     if folds and steps * CYCLES[0] > MOST_STEPS:
         return (max(1, MOST_STEPS // steps),)
     more = max(1, -(-FEWEST_STEPS // (steps * CYCLES[0])))
@@ -169,6 +173,8 @@ def assemble(context: TeachingContext, classifiers: Sequence[Any] = ()) -> list[
     groups: list[list[Teacher]] = [list(group) for group in linear_teachers(context, hops)]
     if linked:
         groups.append([LabelSpreading(context)])
+    if len(context.graph.heads) > 1 and (relational := relational_teachers(context)):
+        groups.append(list(relational))
     if has_few_columns(context.graph.features):
         groups += [[teacher] for teacher in boosting_teachers(context, linked)]
     names: list[str] = []
@@ -176,7 +182,7 @@ def assemble(context: TeachingContext, classifiers: Sequence[Any] = ()) -> list[
         name = type(template).__name__
         names.append(name)
         number = "" if names.count(name) == 1 else f" {names.count(name)}"
-        groups.append([Classifier(context, template, name + number)])
+        groups.append([Estimator(context, template, name + number)])
     return groups
 
 
@@ -193,11 +199,15 @@ class Student:
         cycles: Sequence[int],
         splits: Sequence[Split],
         hyper: Hyperparameters,
+        measure: Measure | None = None,
     ) -> None:
+        self.measure = measure
         self.ensemble, self.inputs, self.cycles, self.hyper = ensemble, inputs, cycles, hyper
         graph, replicas = ensemble.graph, ensemble.replicas
+        self.task = ensemble.context.task
         self.seeds = [replica.seed + FRESH for replica in replicas]
-        self.network = hyper.network(graph.d, graph.C, self.seeds, inputs.device)
+        sizes = (graph.d, graph.C, self.seeds, inputs.device, len(graph.heads))
+        self.network = hyper.network(*sizes)
         self.best = Snapshot(self.network)
         self.lowest = torch.full((len(self.seeds),), torch.inf, device=inputs.device)
         self.tests = bool(splits)
@@ -221,8 +231,9 @@ class Student:
             if run.done <= end:
                 options = hyper.batch, hyper.rate("selflinkdist"), hyper.decays("selflinkdist")
                 loop = loop_on_targets(
-                    self.network, self.inputs, views, self.seeds, targets, cycle, *options
-                )
+                    self.network, self.inputs, views, self.seeds, targets, cycle, *options,
+                    self.task,
+                )  # fmt: skip
                 adam = {f"adam.{name}": tensor for name, tensor in loop.adam.state().items()}
                 state = {**self.state(), **adam}
                 if run.done > start:
@@ -249,43 +260,46 @@ class Student:
     @torch.no_grad()
     def evaluate(self) -> bool:
         """Compare the current weights with the best on validation nodes; True if any improved."""
-        z, s = self.log_p()
+        z, s = self.outputs()
         nodes = [replica.validation for replica in self.ensemble.replicas]
-        calibration = Calibration.of(self.ensemble, *self.rows(z, s, nodes))
+        calibration = Calibration.of(self.ensemble, self.rows(z, s, nodes), measure=self.measure)
         loss = torch.from_numpy(calibration.loss).to(self.lowest)
         better = loss < self.lowest
         self.lowest.copy_(torch.where(better, loss, self.lowest))
         self.best.keep(better)
         if self.scored:
             links = self.ensemble.context.neighbours if self.tests else self.links()
-            own, linked = calibration.scores(z, links.mean(s))
+            own, linked = calibration.scores(z, links.means(s), links.linked)
             self.history.record("features", own[self.scored])
             self.history.record("mean", linked[self.scored])
             self.history.mark(better[self.scored])
         return bool(better.any())
 
-    def log_p(self) -> tuple[Tensor, Tensor]:
-        """Predictions log p(z) and log p(s) of all nodes, (R, n, C)."""
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """Natural parameters of all nodes: z (R, n, C) and s (K, R, n, C)."""
         z, s = logits(self.network, self.inputs)
-        return z.log_softmax(-1), s.log_softmax(-1)
+        return self.task.natural(z), self.task.natural(s)
 
     def links(self) -> VisibleNeighbours:
         """The links among the nodes that are visible when validation nodes are predicted."""
-        return self.ensemble.context.among([replica.present for replica in self.ensemble.replicas])
+        replicas, ensemble = self.ensemble.replicas, self.ensemble
+        return ensemble.context.among([replica.present for replica in replicas], ensemble.view_of)
 
-    def rows(
-        self, z: Tensor, s: Tensor, nodes: Sequence[IntArray]
-    ) -> tuple[list[Array], list[Array]]:
-        """For some nodes of each replica: log p(z), and the neighbours' mean of log p(s)."""
-        return rows_of(z, nodes), rows_of(self.links().mean(s), nodes)
+    def rows(self, z: Tensor, s: Tensor, nodes: Sequence[IntArray]) -> list[Rows]:
+        """What some nodes of each replica, and their neighbours, predict for these nodes."""
+        links = self.links()
+        beside = zip(*(rows_of(part, nodes) for part in links.means(s)), strict=True)
+        linked = zip(*(rows_of(part, nodes) for part in links.linked), strict=True)
+        parts = zip(rows_of(z, nodes), beside, linked, strict=True)
+        return [Rows(own, np.stack(others), np.stack(has) > 0) for own, others, has in parts]
 
     @torch.no_grad()
     def panel(self) -> Panel:
         """The calibrated model, and the predictions of validation nodes."""
         ensemble, replicas = self.ensemble, self.ensemble.replicas
-        z, s = self.log_p()
-        own, neighbour = self.rows(z, s, [replica.validation for replica in replicas])
-        calibration = Calibration.of(ensemble, own, neighbour)
+        z, s = self.outputs()
+        rows = self.rows(z, s, [replica.validation for replica in replicas])
+        calibration = Calibration.of(ensemble, rows)
         predictions: dict[str, dict[str, Predictions]] = {}
         for kind in ("new row", "known row", "kept"):
             users = [r for r, q in enumerate(replicas) if q.kind == kind and len(q.validation)]
@@ -293,136 +307,20 @@ class Student:
                 continue
             name = "validation" if kind == "kept" else kind
             labels = ensemble.labels(users)
-            predictions[name] = calibration.predictions(users, own, neighbour, labels)
+            predictions[name] = calibration.predictions(users, rows, labels)
+            heads = ensemble.graph.heads
+            if kind != "known row" and len(heads) > 1:
+                for k, head in enumerate(heads):
+                    other = Calibration.of(ensemble, rows, without=k)
+                    left = other.predictions(users, rows, labels)["links"]
+                    predictions[name][WITHOUT + head] = left
             if kind != "known row":
                 for g, group in enumerate(ensemble.groups):
                     predictions[name][group[0].name] = ensemble.predictions(g)
         kept = [r for r, replica in enumerate(replicas) if replica.kind == "kept"]
         if any(len(replicas[r].known) for r in kept):
             labels = ensemble.graph.labels[np.concatenate([replicas[r].known for r in kept])]
-            rows = self.rows(z, s, [replica.known for replica in replicas])
-            predictions["known row"] = calibration.predictions(kept, *rows, labels)
+            known = self.rows(z, s, [replica.known for replica in replicas])
+            predictions["known row"] = calibration.predictions(kept, known, labels)
         model = calibrate(self.network, kept, calibration, ensemble.graph)
         return Panel(model, self.history, self.visits, ensemble.mixture(), predictions, ensemble)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The exponents of R replicas.
-
-    Attributes
-    ----------
-    alone : (R, 2) array
-        λ and δ.
-    linked : (R, 3) array
-        κ, α and ε.
-    log_prior : (R, C) array
-        log π.
-    loss : (R,) array
-        The mean of -log p of the validation labels, from features; 0 without any.
-    """
-
-    alone: Array
-    linked: Array
-    log_prior: Array
-    loss: Array
-
-    @classmethod
-    def of(
-        cls, ensemble: TeacherEnsemble, own: Sequence[Array], neighbour: Sequence[Array]
-    ) -> Calibration:
-        """The exponents with the highest likelihood on the labels that calibrate each replica.
-
-        Parameters
-        ----------
-        ensemble : TeacherEnsemble
-            The replicas and their validation nodes.
-        own, neighbour : sequence of (N, C) arrays
-            For each replica, log p(z) of its validation nodes, and the mean of log p(s) over
-            their neighbours.
-        """
-        rows: list[tuple[Array, Array, Array, float]] = []
-        none = np.empty((0, ensemble.graph.C))
-        for r, replica in enumerate(ensemble.replicas):
-            used, estimated = (
-                ensemble.calibrating(replica.calibrated_by),
-                ensemble.estimated_prior[r],
-            )
-            labels = ensemble.labels(replica.calibrated_by)[used]
-            log_prior = ensemble.class_prior(replica) if estimated is None else estimated
-            z, s = (
-                np.concatenate([none, *(log_p[k] for k in replica.calibrated_by)])[used]
-                for log_p in (own, neighbour)
-            )
-            alone = fit_exponents(z[None], log_prior, labels, SINGLE)
-            alone[0] = max(alone[0], LOWEST)
-            linked = fit_exponents(np.stack([z, s]), log_prior, labels, TOGETHER)
-            if linked[1] < SMALLEST_ALPHA:
-                linked = np.array([alone[0], 0.0, alone[1]])
-            loss = -log_p_of_labels(calibrated(z[None], log_prior, alone), labels)
-            if estimated is not None:
-                alone[-1] += 1  # unlabelled nodes are not balanced as the labels are
-                linked[-1] += 1
-            rows.append((alone, linked, log_prior, float(loss.mean()) if len(labels) else 0.0))
-        return cls(*(np.array(part) for part in zip(*rows, strict=True)))
-
-    def features(self, r: int, own: Array) -> Array:
-        """A replica's calibrated log-probabilities (N, C) from features."""
-        return calibrated(own[None], self.log_prior[r], self.alone[r])
-
-    def links(self, r: int, own: Array, neighbour: Array) -> Array:
-        """The same with links; from features for a node without links."""
-        linked = calibrated(np.stack([own, neighbour]), self.log_prior[r], self.linked[r])
-        return np.where(neighbour.any(axis=1, keepdims=True), linked, self.features(r, own))
-
-    def predictions(
-        self, users: Sequence[int], own: Sequence[Array], neighbour: Sequence[Array], y: IntArray
-    ) -> dict[str, Predictions]:
-        """The predictions of some replicas, from features and with links, with the classes y."""
-        features = [self.features(r, own[r]) for r in users]
-        links = [self.links(r, own[r], neighbour[r]) for r in users]
-        modes = {"features": features, "links": links}
-        return {mode: Predictions(np.concatenate(rows), y) for mode, rows in modes.items()}
-
-    def scores(self, z: Tensor, neighbour: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (R, n, C) from features and with links, from log p(z) and the neighbours' mean."""
-        alone, linked, log_prior = (
-            torch.from_numpy(part).to(z) for part in (self.alone, self.linked, self.log_prior)
-        )
-        log_prior = log_prior.unsqueeze(1)
-        features = alone[:, 0].view(-1, 1, 1) * z + alone[:, 1].view(-1, 1, 1) * log_prior
-        kappa, alpha, epsilon = linked.unbind(1)
-        links = combine(z, neighbour, alpha, kappa) + epsilon.view(-1, 1, 1) * log_prior
-        return features, torch.where(neighbour.any(-1, keepdim=True), links, features)
-
-
-@torch.no_grad()
-def calibrate(
-    network: ForkedMLP, kept: Sequence[int], calibration: Calibration, graph: Graph
-) -> Model:
-    """A calibrated model of the replicas `kept` of a network.
-
-    With z' = λ z + δ log π in the weights of the own head, κ log p(z) is κ / λ · log p(z') up to a
-    multiple of log π. The bias of the neighbour head adds this multiple: a constant passes through
-    the mean.
-    """
-    device, index = network.first.weight.device, list(kept)
-    small = ForkedMLP(graph.d, graph.C, range(len(index)), network.hidden, network.dropout)
-    small = small.to(device)
-    small.load_state_dict({name: tensor[index] for name, tensor in network.state_dict().items()})
-    alone, linked, log_prior = (
-        torch.from_numpy(part[index]).float().to(device)
-        for part in (calibration.alone, calibration.linked, calibration.log_prior)
-    )
-    scale, delta = alone[:, :1], alone[:, 1:]  # (R, 1)
-    kappa, alpha, epsilon = linked.unbind(1)
-    kappa = kappa / scale.squeeze(1)
-    own, neighbour = small.own.linear, small.neighbour.linear
-    assert own.bias is not None
-    assert neighbour.bias is not None
-    own.weight.mul_(scale.unsqueeze(-1))
-    own.bias.mul_(scale.unsqueeze(-1)).add_((delta * log_prior).unsqueeze(1))
-    rest = (epsilon - kappa * delta.squeeze(1)) / alpha.clamp(min=1e-9)
-    multiple = torch.where(alpha > 0, rest, 0.0)
-    neighbour.bias.add_((multiple.unsqueeze(1) * log_prior).unsqueeze(1))
-    return Model(small, alpha, graph.classes, kappa)

@@ -1,13 +1,13 @@
-"""Models that maximise a likelihood: logistic regression, calibration, mixtures and class priors.
+"""Models that maximise a likelihood: linear models, calibration, mixtures and class priors.
 
-`logistic_regression` fits many problems at once:
+`fit_linear` fits many problems at once:
 
-    minimise over W, b:    c · Σ_i CE(x_i W + b, y_i) + ½ |W|²
+    minimise over W, b:    c · Σ_i loss(x_i W + b, y_i) + ½ |W|²
 
-where c is scikit-learn's `C`; for two classes, for which scikit-learn has one vector of weights, c
-is `C` / 2. The R problems share a loop of L-BFGS, but each has its own search direction and step.
-The rows x_i are given as a function W → x W, so that neighbour averages of a sparse matrix need not
-be stored.
+where the loss is that of the task and, for logistic regression, c is scikit-learn's `C`; for two
+classes, for which scikit-learn has one vector of weights, c is `C` / 2. The R problems share a loop
+of L-BFGS, but each has its own search direction and step. The rows x_i are given as a function
+W → x W, so that neighbour averages of a sparse matrix need not be stored.
 
 The other functions compare predictions on validation nodes, whose labels were not used to make
 them. Unlike accuracy, the likelihood does not reward predicting the largest class, and it depends
@@ -28,6 +28,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import nnls
 from scipy.special import log_softmax
 from torch import Tensor
 from torch.nn import functional as F
@@ -35,6 +36,7 @@ from torch.nn import functional as F
 from linkdist.data.graph import IntArray
 
 Array: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = Callable[[Tensor], Tensor]
 """From W (R, d, C) to x W (R, m, C)."""
 Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -49,23 +51,25 @@ NEWTON_STEPS = 50
 """Maximum number of Newton steps; usually a few are enough."""
 
 
-def logistic_regression(
-    rows: Rows, labels: Tensor, d: int, C: int, strength: Tensor, weights: Tensor | None = None
+def fit_linear(
+    rows: Rows, targets: Tensor, known: Tensor, d: int, strength: Tensor, task: str
 ) -> Tensor:
-    """Fit R logistic regressions.
+    """Fit R linear models: logistic regressions, or ridge regressions for numbers.
 
     Parameters
     ----------
     rows : callable
         x W of each problem's rows.
-    labels : (R, m) tensor of int
-        Classes; rows with -1 are ignored.
-    d, C : int
-        Numbers of features and classes.
+    targets : (R, m, C) tensor
+        Probabilities of classes or labels, or numbers.
+    known : (R, m, 1) tensor
+        Factors of the loss of each row; 0 for rows without a label.
+    d : int
+        Number of features.
     strength : (R,) tensor
         c; the smaller, the smaller the weights.
-    weights : (R, m) tensor, optional
-        Factors of the loss of each row.
+    task : {'classification', 'regression', 'multilabel'}
+        Which loss.
 
     Returns
     -------
@@ -74,26 +78,29 @@ def logistic_regression(
 
     Examples
     --------
-    >>> x = torch.tensor([[[-1.0], [1.0]]])
-    >>> fitted = logistic_regression(lambda W: x @ W, torch.tensor([[0, 1]]), 1, 2, torch.ones(1))
+    >>> x, y = torch.tensor([[[-1.0], [1.0]]]), torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> known = torch.ones(1, 2, 1)
+    >>> fitted = fit_linear(lambda W: x @ W, y, known, 1, torch.ones(1), "classification")
     >>> (x @ fitted[:, :1] + fitted[:, 1:]).argmax(-1)
     tensor([[0, 1]])
     """
-    R = len(labels)
-    known = (labels >= 0).float().unsqueeze(-1)
-    target = F.one_hot(labels.clamp(min=0), C) * known  # (R, m, C)
-    if weights is not None:
-        target = target * weights.unsqueeze(-1)
+    R, _, C = targets.shape
+    counted = targets * known
 
     def loss(point: Tensor) -> tuple[Tensor, Tensor]:
         parameters = point.detach().view(R, d + 1, C).requires_grad_()
-        log_p = (rows(parameters[:, :d]) + parameters[:, d:]).log_softmax(-1)
-        fit = -(target * log_p).sum((1, 2))
+        z = rows(parameters[:, :d]) + parameters[:, d:]
+        if task == "classification":
+            fit = -(counted * z.log_softmax(-1)).sum((1, 2))
+        elif task == "multilabel":
+            fit = (known * F.softplus(z) - counted * z).sum((1, 2))
+        else:
+            fit = (known * (z - targets).square()).sum((1, 2)) / 2
         value = strength * fit + parameters[:, :d].square().sum((1, 2)) / 2
         (gradient,) = torch.autograd.grad(value.sum(), parameters)
         return value.detach(), gradient.flatten(1)
 
-    start = torch.zeros(R, (d + 1) * C, device=labels.device)
+    start = torch.zeros(R, (d + 1) * C, device=targets.device)
     return minimise(loss, start).view(R, d + 1, C)
 
 
@@ -200,14 +207,36 @@ def fit_exponents(
     >>> bool(fit_exponents(log_p, class_prior(labels, 2), labels, [1.0])[0] < 0.5)
     True
     """
-    start = np.array([*default, 0.0])
     if not len(labels):
-        return start
+        return np.array([*default, 0.0])
     prior_rows = np.broadcast_to(log_prior, (1, *predictions.shape[1:]))
-    parts = np.concatenate([predictions, prior_rows])  # (K + 1, N, C)
-    free = np.ones(len(start), dtype=bool)
+    return fit_rows(np.concatenate([predictions, prior_rows]), labels, default)
+
+
+def fit_rows(parts: Array, labels: IntArray, default: Sequence[float]) -> Array:
+    """`fit_exponents` with a prior of each node: the last of the parts (K + 1, N, C)."""
+    start = np.array([*default, 0.0])
+    return nonnegative(lambda start, free: _newton(parts, labels, start, free), start)
+
+
+def nonnegative(solve: Callable[[Array, Mask], Array], start: Array) -> Array:
+    """Solve for exponents (K + 1,) of which all but the last are not negative.
+
+    Parameters
+    ----------
+    solve : callable
+        From a start and a mask of the exponents that may change to the best exponents.
+    start : (K + 1,) array
+        The default; an exponent that would be negative becomes 0.
+
+    Examples
+    --------
+    >>> nonnegative(lambda start, free: np.where(free, [-1.0, 2.0, -3.0], start), np.ones(3))
+    array([ 0.,  2., -3.])
+    """
+    start, free = start.copy(), np.ones(len(start), dtype=bool)
     while True:
-        exponents = _newton(parts, labels, start, free)
+        exponents = solve(start, free)
         lowest = int(exponents[:-1].argmin())
         if exponents[lowest] >= 0:
             return exponents
@@ -271,6 +300,42 @@ def mixture_weights(p: Array, pseudo_nodes: float = 1.0, rounds: int = 200) -> A
         responsibilities /= responsibilities.sum(0)
         weights = responsibilities.sum(1) + pseudo_nodes
         weights = weights / weights.sum()
+    return weights
+
+
+def mean_weights(predictions: Array, numbers: Array, pseudo_nodes: float = 1.0) -> Array:
+    """Weights w, from 0 and with sum 1, that minimise the squared error of Σ_k w_k m_k.
+
+    Parameters
+    ----------
+    predictions : (K, N) array
+        m_k, K predictions of N numbers.
+    numbers : (N,) array
+        The true numbers.
+    pseudo_nodes : float, optional
+        Strength of the pull towards equal weights, in units of nodes with the error of the best
+        prediction, so that a few nodes do not reduce a weight to 0.
+
+    Returns
+    -------
+    (K,) array
+        w.
+
+    Examples
+    --------
+    >>> mean_weights(np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]), np.arange(3.0)).round(1)
+    array([1., 0.])
+    """
+    K = len(predictions)
+    residuals = predictions - numbers  # (K, N): errors add up like weights that sum to 1
+    gram = residuals @ residuals.T
+    pull = pseudo_nodes * max(float(gram.diagonal().min()) / max(len(numbers), 1), 1e-12) * K
+    # The sum is a heavily weighted equation; the pull towards 1 / K is K more.
+    heavy = 1e3 * np.sqrt(max(float(gram.trace()), 1e-12))
+    rows = np.vstack([residuals.T, np.sqrt(pull) * np.eye(K), np.full(K, heavy)])
+    right = np.concatenate([np.zeros(len(numbers)), np.full(K, np.sqrt(pull) / K), [heavy]])
+    weights: Array = nnls(rows, right)[0]
+    weights /= weights.sum()
     return weights
 
 

@@ -3,40 +3,37 @@
 Each teacher learns from the labels of a view and predicts every node, over the links that it is
 given:
 
-    Linear          logistic regression on features averaged over 0, 1, 2 or many hops
+    Linear          logistic regression on features averaged over 0, 1, 2 or many hops; for numbers,
+                    ridge regression
+    Relational      the same on the features beside their means over the neighbours of each head
     LabelSpreading  labels that spread along links
-    Classifier      a scikit-learn classifier: gradient boosting on the features and their
+    Estimator       a scikit-learn estimator: gradient boosting on the features and their
                     neighbours' means, if there are few features; or the user's own, on the features
 
 Only labelled nodes have a loss, so all teachers together take seconds. A teacher has one set of
-parameters for each view; `log_p` applies them, over the links of the view to make targets, or over
+parameters for each view; `scores` applies them, over the links of the view to make targets, or over
 more links to predict nodes that are not in the view.
 """
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 from torch import Tensor
-from torch.nn import functional as F
 
-from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray
+from linkdist.data.graph import FeatureMatrix, FloatArray, Graph, IntArray, Labels
 from linkdist.data.splits import View
-from linkdist.nn.aggregation import Neighbours, VisibleNeighbours
+from linkdist.nn.aggregation import VisibleNeighbours, relations_of
 from linkdist.nn.inputs import Inputs, csr_tensor
+from linkdist.nn.tasks import task_named
 from linkdist.training.loop import padded
-from linkdist.training.panel.likelihood import logistic_regression
+from linkdist.training.panel.families import family_of
+from linkdist.training.panel.likelihood import fit_linear
 
 HOPS = (0, 1, 2, 8)
 """Numbers of hops that the linear teachers average over; the last uses personalised PageRank."""
@@ -44,14 +41,13 @@ RESTART = 0.1
 """The share of a node's own features in each step of personalised PageRank."""
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 """The values of scikit-learn's C, of which validation nodes choose one; rows have unit length."""
-FEW_COLUMNS = 64
-"""Maximum number of dense features for gradient boosting."""
-SPREADING, STEPS = 0.9, 30
-"""The share of a label that spreads in a step of label spreading, and the number of steps."""
+LINEAR = {
+    "classification": "logistic regression",
+    "multilabel": "logistic regression",
+    "regression": "ridge regression",
+}
 STORED = {"cpu": 1 << 27, "cuda": 1 << 30}
 """Maximum number of values in averaged rows that are stored on a device."""
-SMALLEST = 1e-4
-"""The smallest probability of a classifier, which may predict 0."""
 
 
 class TeachingContext:
@@ -65,29 +61,42 @@ class TeachingContext:
         T views, each with its own parameters of the teachers.
     inputs : Inputs
         The graph's features on a device.
+    loss : {'squared', 'absolute'}, optional
+        The error that a regression minimises.
     """
 
-    def __init__(self, graph: Graph, views: Sequence[View], inputs: Inputs) -> None:
-        self.graph, self.views, self.inputs = graph, views, inputs
+    def __init__(
+        self, graph: Graph, views: Sequence[View], inputs: Inputs, loss: str = "squared"
+    ) -> None:
+        self.graph, self.views, self.inputs, self.error = graph, views, inputs, loss
         self.device = inputs.device
-        self.neighbours = Neighbours([graph.edges], graph.n, self.device)
+        self.task, self.family = task_named(graph.task, loss), family_of(graph.task, loss)
+        self.neighbours = relations_of(_scaled(graph), graph.n, self.device)
         self.visible = masks([view.nodes for view in views], graph.n).to(self.device)
         self.rows = padded([view.train for view in views], self.device)  # (T, m)
-        labels = [view.labels[view.train] for view in views]
-        self.labels = padded(labels, self.device, UNKNOWN)  # (T, m)
-        weights = graph.label_weights
-        self.weights = None  # (T, m)
-        if weights is not None:
-            self.weights = padded([weights[view.train] for view in views], self.device, 0)
+        targets = [self.targets(view.labels[view.train]) for view in views]
+        self.values = padded(targets, self.device)  # (T, m, C)
+        weights = np.ones(graph.n, np.float32)
+        if graph.label_weights is not None:
+            weights = graph.label_weights
+        known = padded([weights[view.train] for view in views], self.device)
+        self.known = known.unsqueeze(-1)  # (T, m, 1): 0 in the padding
+        self.strengths: Tensor | None = None  # (T, K), if there are several relations
 
-    def among(self, nodes: Sequence[IntArray]) -> VisibleNeighbours:
-        """The links among some nodes: one set of nodes for each of T' predictions."""
-        return VisibleNeighbours(self.neighbours, masks(nodes, self.graph.n).to(self.device))
+    def targets(self, labels: Labels) -> FloatArray:
+        """Known labels as targets (N, C)."""
+        return self.family.targets(labels, self.graph.C).astype(np.float32)
 
-    @cached_property
+    def among(self, nodes: Sequence[IntArray], views: Sequence[int]) -> VisibleNeighbours:
+        """The links among some nodes: one set of nodes for each of T' predictions by a view."""
+        strengths = None if self.strengths is None else self.strengths[list(views)]
+        visible = masks(nodes, self.graph.n).to(self.device)
+        return VisibleNeighbours(self.neighbours, visible, strengths)
+
+    @property
     def seen(self) -> VisibleNeighbours:
         """The links of each view."""
-        return VisibleNeighbours(self.neighbours, self.visible)
+        return VisibleNeighbours(self.neighbours, self.visible, self.strengths)
 
     @cached_property
     def scale(self) -> Tensor:
@@ -121,16 +130,21 @@ class TeachingContext:
         return product.view(-1, T, C).transpose(0, 1)
 
 
+def _scaled(graph: Graph) -> Graph:
+    """The same graph with link weights of mean 1: a node weighs 1 in its own average."""
+    if graph.link_weights is None or not len(graph.links):
+        return graph
+    return replace(graph, link_weights=graph.link_weights / graph.link_weights.mean())
+
+
 class Teacher(ABC):
-    """A classifier that is trained on each view and predicts nodes over links."""
+    """A model that is trained on each view and predicts nodes over links."""
 
     name: str
-    links = True
-    """Whether its predictions depend on links."""
 
     @abstractmethod
-    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
-        """Log-probabilities (T', n, C) with the parameters of some views.
+    def scores(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
+        """Scores (T', n, C) with the parameters of some views: log-probabilities, odds or numbers.
 
         Parameters
         ----------
@@ -148,64 +162,82 @@ class Linear(Teacher):
         self, hops: int, strength: float, weight: Tensor, bias: Tensor, context: TeachingContext
     ) -> None:
         self.hops, self.weight, self.bias, self.context = hops, weight, bias, context
-        self.links = hops > 0
         self.strength = strength
         names = {0: "features", 1: "1-hop averages", 2: "2-hop averages"}
-        self.name = f"logistic regression on {names.get(hops, 'many-hop averages')}"
+        kind = LINEAR[context.graph.task]
+        self.name = f"{kind} on {names.get(hops, 'many-hop averages')}"
 
-    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
-        """Log-probabilities (T', n, C)."""
+    def scores(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
+        """Scores (T', n, C)."""
         index = torch.as_tensor(views, device=self.weight.device)
         z = averaged(self.context.project(self.weight[index]).contiguous(), self.hops, links)
-        return (z + self.bias[index]).log_softmax(-1)
+        return self.context.task.natural(z + self.bias[index])
 
 
 def linear_teachers(context: TeachingContext, hops: Sequence[int] = HOPS) -> list[list[Linear]]:
-    """Logistic regressions: for each number of hops, one for each value of C."""
+    """Linear models: for each number of hops, one for each value of C."""
     stored = [rows for hop in hops if (rows := averaged_rows(context, hop)) is not None]
     if len(stored) == len(hops):
         fitted = _fit_stored(context, stored)
     else:
         fitted = [_fit_averaged(context, hop) for hop in hops]
-    mean, spread = context.centre
-    T, A, d = len(context.views), len(STRENGTHS), context.graph.d
     groups = []
     for hop, parameters in zip(hops, fitted, strict=True):
-        # The fit used centred and scaled columns; predictions use the original ones.
-        weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
-        bias = parameters[:, -1:]
-        if mean.shape[2] == d:
-            bias = bias - _repeated(mean, A) @ weight
-        parts = zip(STRENGTHS, weight.split(T), bias.split(T), strict=True)
-        groups.append([Linear(hop, c, w.contiguous(), b, context) for c, w, b in parts])
+        parts = unscaled(context, parameters)
+        groups.append([Linear(hop, c, w, b, context) for c, w, b in zip(*parts, strict=True)])
     return groups
+
+
+def unscaled(
+    context: TeachingContext, parameters: Tensor
+) -> tuple[Sequence[float], Sequence[Tensor], Sequence[Tensor]]:
+    """Each C with its W and b for the original columns, from those of a fit (A T, d + 1, C).
+
+    The fit used centred and scaled columns.
+    """
+    mean, spread = context.centre
+    T, A = len(context.views), len(STRENGTHS)
+    weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
+    bias = parameters[:, -1:]
+    if mean.shape[2] == context.graph.d:
+        bias = bias - _repeated(mean, A) @ weight
+    return STRENGTHS, [part.contiguous() for part in weight.split(T)], bias.split(T)
 
 
 def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor]:
     """W and b (A T, d + 1, C) for each number of hops, fitted together."""
     mean, spread = context.centre
     T, A, H = len(context.views), len(STRENGTHS), len(rows)
-    x, basis = _rotated(torch.cat([(part - mean) / spread for part in rows]))  # (H T, m, k)
-    strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(H * T)
-    labels, C = context.labels.repeat(A * H, 1), context.graph.C
-    weights = None if context.weights is None else context.weights.repeat(A * H, 1)
-    parameters = logistic_regression(_Product(x, A), labels, x.shape[2], C, strength, weights)
-    parts = parameters.view(A, H, T, *parameters.shape[1:]).unbind(1)
+    x = torch.cat([(part - mean) / spread for part in rows])  # (H T, m, d)
+    parameters = fit_rows(context, x, H).view(A, H, T, x.shape[2] + 1, -1)
+    return [part.flatten(0, 1) for part in parameters.unbind(1)]
+
+
+def fit_rows(context: TeachingContext, rows: Tensor, H: int) -> Tensor:
+    """W and b (A H T, d + 1, C) for rows (H T, m, d), fitted together."""
+    A = len(STRENGTHS)
+    x, basis = _rotated(rows)  # (H T, m, k)
+    strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(len(rows))
+    values, known = (part.repeat(A * H, 1, 1) for part in (context.values, context.known))
+    task = context.graph.task
+    parameters = fit_linear(_Product(x, A), values, known, x.shape[2], strength, task)
     if basis is None:
-        return [part.flatten(0, 1) for part in parts]
-    return [
-        torch.cat([rotation @ part[..., :-1, :], part[..., -1:, :]], dim=-2).flatten(0, 1)
-        for rotation, part in zip(basis.split(T), parts, strict=True)
+        return parameters
+    parts = parameters.view(A, H, -1, *parameters.shape[1:]).unbind(1)  # each (A, T, k + 1, C)
+    back = [
+        torch.cat([rotation @ part[..., :-1, :], part[..., -1:, :]], dim=-2)
+        for rotation, part in zip(basis.chunk(H), parts, strict=True)
     ]
+    return torch.stack(back, dim=1).flatten(0, 2)
 
 
 def _fit_averaged(context: TeachingContext, hop: int) -> Tensor:
     """W and b (A T, d + 1, C) for one number of hops, without storing averaged rows."""
     T, A = len(context.views), len(STRENGTHS)
     strength = torch.tensor(STRENGTHS, device=context.device).repeat_interleave(T)
-    rows, labels = _Averaged(context, hop, A), context.labels.repeat(A, 1)
-    weights = None if context.weights is None else context.weights.repeat(A, 1)
-    return logistic_regression(rows, labels, context.graph.d, context.graph.C, strength, weights)
+    values, known = (part.repeat(A, 1, 1) for part in (context.values, context.known))
+    rows, graph = _Averaged(context, hop, A), context.graph
+    return fit_linear(rows, values, known, graph.d, strength, graph.task)
 
 
 def _repeated(part: Tensor, times: int) -> Tensor:
@@ -236,7 +268,9 @@ class _Averaged:
         self.rows = context.rows.repeat(A, 1).unsqueeze(-1)
         self.whole = whole_averaged(context, hop)
         if self.whole is None:
-            self.links = VisibleNeighbours(context.neighbours, context.visible.repeat(A, 1))
+            strengths = None if context.strengths is None else context.strengths.repeat(A, 1)
+            visible = context.visible.repeat(A, 1)
+            self.links = VisibleNeighbours(context.neighbours, visible, strengths)
 
     def __call__(self, weight: Tensor) -> Tensor:
         T, d, C = weight.shape
@@ -254,7 +288,7 @@ class _Averaged:
 def whole_averaged(context: TeachingContext, hop: int) -> Tensor | None:
     """X averaged over hops (n, d), on a GPU if all views see the same nodes; otherwise None."""
     n, d = context.inputs.n, context.inputs.d
-    shared = bool((context.visible == context.visible[:1]).all())
+    shared = bool((context.visible == context.visible[:1]).all()) and context.strengths is None
     if context.device.type != "cuda" or not shared or n * d > STORED["cuda"]:
         return None
     whole = _dense(context.graph.features, context.device) * context.scale
@@ -267,7 +301,8 @@ def averaged(x: Tensor, hops: int, links: VisibleNeighbours) -> Tensor:
 
     Examples
     --------
-    >>> pair = Neighbours([np.array([[0, 1], [1, 0]])], 2, torch.device("cpu"))
+    >>> from linkdist.data.links import Links
+    >>> pair = relations_of(Links(np.array([[0, 1]])), 2, torch.device("cpu"))
     >>> both = VisibleNeighbours(pair, torch.ones(1, 2, dtype=torch.bool))
     >>> averaged(torch.tensor([[[0.0], [2.0]]]), 1, both).flatten()
     tensor([1., 1.])
@@ -284,6 +319,20 @@ def _propagated(x: Tensor, hops: int, smooth: Callable[[Tensor], Tensor]) -> Ten
 
 def averaged_rows(context: TeachingContext, hop: int) -> Tensor | None:
     """The labelled rows (T, m, d) averaged over hops; None if they are too large."""
+    links = context.seen
+    return linear_map_of_rows(
+        context,
+        lambda x: averaged(x, hop, links),
+        lambda x: _propagated(x, hop, links.smooth_transposed),
+    )
+
+
+def linear_map_of_rows(
+    context: TeachingContext,
+    forth: Callable[[Tensor], Tensor],
+    back: Callable[[Tensor], Tensor],
+) -> Tensor | None:
+    """The labelled rows (T, m, d) of P x, from P and its transpose; None if they are too large."""
     T, m = context.rows.shape
     x, n = context.graph.features, context.graph.n
     if isinstance(x, np.ndarray) and x.shape[1] <= m:
@@ -291,13 +340,13 @@ def averaged_rows(context: TeachingContext, hop: int) -> Tensor | None:
             return None
         columns = torch.from_numpy(x).to(context.device).expand(T, -1, -1).contiguous()
         index = context.rows.unsqueeze(-1).expand(-1, -1, x.shape[1])
-        return averaged(columns, hop, context.seen).gather(1, index)
+        return forth(columns).gather(1, index)
     if T * n * m > STORED[context.device.type]:
         return None
     # With fewer rows than columns it is faster to average the selection of rows.
     reads = torch.zeros(T, n, m, device=context.device)
     reads.scatter_(1, context.rows.unsqueeze(1), 1.0)
-    reads = _propagated(reads, hop, context.seen.smooth_transposed) * context.scale
+    reads = back(reads) * context.scale
     flat = reads.transpose(1, 2).reshape(T * m, n)
     if context.device.type != "cpu" or isinstance(x, np.ndarray):
         return flat.matmul(_dense(x, context.device)).view(T, m, -1)
@@ -323,84 +372,6 @@ def _rotated(x: Tensor) -> tuple[Tensor, Tensor | None]:
     return rest.transpose(1, 2).contiguous(), basis
 
 
-class LabelSpreading(Teacher):
-    """Labels that spread along links: f ← a · (neighbours' mean of f) + (1 - a) · y."""
-
-    name = "label spreading"
-
-    def __init__(self, context: TeachingContext) -> None:
-        labels = torch.from_numpy(np.stack([view.labels for view in context.views]))
-        one_hot = F.one_hot(labels.clamp(min=0), context.graph.C) * (labels >= 0).unsqueeze(-1)
-        self.known = one_hot.float().to(context.device)  # (T, n, C)
-        if context.graph.label_weights is not None:
-            weights = torch.from_numpy(context.graph.label_weights).to(context.device)
-            self.known = self.known * weights.unsqueeze(-1)
-        counts = self.known.sum(1, keepdim=True)
-        self.prior = counts / counts.sum(-1, keepdim=True)
-
-    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
-        """Log-probabilities (T', n, C); the classes' shares for nodes that no label reaches."""
-        known = flow = self.known[list(views)]
-        for _ in range(STEPS):
-            flow = SPREADING * links.mean(flow) + (1 - SPREADING) * known
-        flow = flow + 1e-3 * self.prior[list(views)]
-        return (flow / flow.sum(-1, keepdim=True)).log()
-
-
-class Classifier(Teacher):
-    """A scikit-learn classifier on features and, optionally, their means over one and two hops."""
-
-    def __init__(self, context: TeachingContext, template: Any, name: str, hops: int = 0) -> None:  # noqa: ANN401
-        self.context, self.hops, self.name, self.links = context, hops, name, hops > 0
-        self.fitted = []
-        for columns, view in zip(self._columns(context.seen), context.views, strict=True):
-            labels = view.labels[view.train]
-            # Most classifiers need two classes, and some return two columns for one class.
-            classifier = clone(template) if len(np.unique(labels)) > 1 else DummyClassifier()
-            weights = context.graph.label_weights
-            options = {}
-            if weights is not None and has_fit_parameter(classifier, "sample_weight"):
-                options["sample_weight"] = weights[view.train]
-            with threadpool_limits(1):  # threads do not pay off on few rows
-                self.fitted.append(classifier.fit(columns[view.train], labels, **options))
-
-    def _columns(self, links: VisibleNeighbours) -> Sequence[FeatureMatrix]:
-        x, T = self.context.graph.features, len(links.visible)
-        if not self.hops:
-            return [x] * T
-        device = self.context.device
-        parts = [torch.from_numpy(np.asarray(x)).to(device).expand(T, -1, -1).contiguous()]
-        for _ in range(self.hops):
-            parts.append(links.mean(parts[-1]))
-        return list(torch.cat(parts, dim=-1).cpu().numpy())
-
-    def log_p(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
-        """Log-probabilities (T', n, C)."""
-        log_p = []
-        for view, columns in zip(views, self._columns(links), strict=True):
-            p = np.full((columns.shape[0], self.context.graph.C), SMALLEST)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the user's own classifier
-                p[:, self.fitted[view].classes_] += self.fitted[view].predict_proba(columns)
-            log_p.append(np.log(p / p.sum(axis=1, keepdims=True)))
-        return torch.from_numpy(np.stack(log_p).astype(np.float32)).to(self.context.device)
-
-
-def boosting_teachers(context: TeachingContext, linked: bool = True) -> list[Classifier]:
-    """Gradient boosting on the features, and on the features with their neighbours' means."""
-    template = HistGradientBoostingClassifier(
-        learning_rate=0.05,
-        max_leaf_nodes=15,
-        min_samples_leaf=5,
-        early_stopping=False,
-        random_state=0,
-    )
-    alone = Classifier(context, template, "gradient boosting on features")
-    if not linked:
-        return [alone]
-    return [alone, Classifier(context, template, "gradient boosting on 2-hop averages", hops=2)]
-
-
 def masks(nodes: Sequence[IntArray], n: int) -> Tensor:
     """Sets of nodes as an (R, n) tensor of bool.
 
@@ -413,14 +384,3 @@ def masks(nodes: Sequence[IntArray], n: int) -> Tensor:
     for row, indices in zip(mask, nodes, strict=True):
         row[indices] = True
     return torch.from_numpy(mask)
-
-
-def has_few_columns(x: FeatureMatrix) -> bool:
-    """Whether gradient boosting can use the features: they are few and dense.
-
-    Examples
-    --------
-    >>> has_few_columns(np.ones((3, 2))), has_few_columns(np.ones((3, 100)))
-    (True, False)
-    """
-    return isinstance(x, np.ndarray) and x.shape[1] <= FEW_COLUMNS
