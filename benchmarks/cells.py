@@ -56,16 +56,36 @@ def run(name, jobs, compute, table, doc=None, alone=False):
     kept = json.loads(asked.out.read_text()) if asked.out.exists() else {"cells": []}
     if asked.table:
         rows, notes = table(kept["cells"])
+        if any("epochs" in cell for cell in kept["cells"]):
+            notes = ["", "**Some cells are short trials; these numbers say nothing.**", *notes]
         measured = {**kept["about"], "commit": ", ".join(_commits(kept["cells"]))}
         return write(name, measured["command"], rows, measured, notes, cells=kept["cells"])
     found = {_key(cell, cell["job"]) for cell in kept["cells"]}
-    every = [job for job in jobs(_seeds(asked.seeds)) if asked.only in str(job["method"])]
+    trial = {} if asked.epochs is None else {"epochs": asked.epochs}
+    every = [
+        job | trial
+        for job in jobs(_seeds(asked.seeds))
+        if asked.only in job["method"] and asked.sets in job.get("set", "")
+    ]
     missing = [job for job in every if _key(job, job) not in found]
     print(f"{len(every) - len(missing)} cells are there, {len(missing)} are missing", flush=True)
-    given = [word for word in sys.argv[1:] if word != str(asked.out) and word != "--out"]
-    command = " ".join(["python", f"benchmarks/{name}.py", *given])
-    kept["about"] = about(command) if missing else kept["about"]
+    if missing:
+        kept["about"] = about(_command(name, kept))
     return _compute_all(missing, compute, asked, kept)
+
+
+def _command(name, kept):
+    """All commands that cells were computed by, without the paths of this machine."""
+    words, given = iter(sys.argv[1:]), []
+    for word in words:
+        if word in ("--out", "--before"):
+            next(words)
+        else:
+            given.append(f"'{word}'" if " " in word else word)
+    earlier = kept["about"]["command"].split("; ") if "about" in kept else []
+    return "; ".join(
+        dict.fromkeys([*earlier, " ".join(["python", f"benchmarks/{name}.py", *given])])
+    )
 
 
 def _parse(doc):
@@ -75,6 +95,7 @@ def _parse(doc):
     parser.add_argument("--table", action="store_true", help="Write the table from the file.")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--only", default="", help="Methods whose name contains this.")
+    parser.add_argument("--sets", default="", help="Sets whose name contains this.")
     parser.add_argument("--epochs", type=int, help="For short trials; the default is what counts.")
     parser.add_argument("--before", type=Path, help="Another source tree, to compare with.")
     cores = len(os.sched_getaffinity(0))

@@ -19,7 +19,10 @@ from linkdist.data.splits import Split
 PAPER = [name for name in datasets.DATASETS if name not in ("digits", "cora-full")]
 TWITCH = ["twitch-DE", "twitch-ENGB", "twitch-ES", "twitch-PTBR"]
 OTHERS = ["actor", "blogcatalog", "tolokers", "minesweeper", *TWITCH, "counties"]
-NUMBERS = ["counties", *TWITCH]
+NO_BINS = ", no bins"
+NUMBERS = ["counties", *TWITCH, *(name + NO_BINS for name in TWITCH)]
+BIN, FEWEST = 0.41, 5
+"""Columns of at least so many streamers whose log of views differs by no more are bins of views."""
 
 
 def load(name):
@@ -43,15 +46,34 @@ def load(name):
 
 
 def load_numbers(name):
-    """A graph by its name, with a number to predict: the margin of 2016, or the log of views."""
+    """A graph by its name, with a number to predict: the margin of 2016, or the log of views.
+
+    Some columns of twitch are bins of the views themselves: 24 columns of at least 20 streamers
+    each span log(1.5) of them, side by side from 8.5 on. The sets without bins leave such columns
+    out, which are found by the views of all countries.
+    """
     root = Path(os.environ["LINKDIST_DATA"])
     if name == "counties":
         table, features, pairs = _counties_table(root)
         numbers = table["margin_2016"]
     else:
-        table, features, pairs = _twitch_table(root, name)
+        table, features, pairs = _twitch_table(root, name.removesuffix(NO_BINS))
         numbers = np.log1p(table["views"])
+        if name.endswith(NO_BINS):
+            features = features[:, ~_bins_of_views(root)]
     return Graph.build(features, pairs, numbers, ("number",), name, task="regression")
+
+
+def _bins_of_views(root):
+    """Which columns (d,) of twitch are bins of the views."""
+    tables = [_twitch_table(root, name) for name in TWITCH]
+    views = np.log1p(np.concatenate([table["views"] for table, _, _ in tables]))
+    x = sparse.vstack([features for _, features, _ in tables], format="csc")
+    bins = np.zeros(x.shape[1], dtype=bool)
+    for column in np.flatnonzero(np.diff(x.indptr) >= FEWEST):
+        inside = views[x.indices[x.indptr[column] : x.indptr[column + 1]]]
+        bins[column] = np.ptp(inside) <= BIN
+    return bins
 
 
 def together(graphs):

@@ -33,11 +33,14 @@ def jobs(seeds):
 def variant(found, links):
     """A made graph with its links as given, without their knowledge, or only the helpful ones.
 
-    The helpful links alone have no relation or direction; they keep their weights.
+    The helpful links alone have no relation; they keep their weights. Directed links help one of
+    their nodes only, so there it is the helpful direction.
     """
     graph, whole = found.graph, found.graph.all_links
     if links == GIVEN:
         return graph
+    if links == ALONE and graph.directed:
+        return made.outgoing_alone(graph)
     if links == ALONE:
         whole = whole.take(found.helpful)
     plain = replace(whole, relation=None, relations=("links",), directed=False)

@@ -1,9 +1,9 @@
-"""Make the example tables with relations, weights and several graphs: invented shops in four cities.
+"""Make the example tables with relations, weights and several graphs: shops in four cities.
 
 The revenue of a shop depends on its size and its staff, and on how busy its street is, which no
-column says. Shops of one street are linked, by a weight that grows with the number of customers they
-share. Shops with the same wholesaler are linked too, which says nothing. The revenue of half of the
-shops is known, and so is what a shop sells and whether it won an award, which few did.
+column says. Shops of one street are linked, with the number of customers that they share as the
+weight. Shops with the same wholesaler are linked too, which says nothing. Of half of the shops it
+is known what they earn, what they sell and whether they won an award, which few did.
 Usage: python examples/make_shops.py [FOLDER]
 """
 

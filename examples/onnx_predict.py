@@ -5,6 +5,9 @@ python onnx_predict.py model.onnx nodes.csv [model.json]
 An exported model of numeric columns takes the columns as they are. The network of any other model
 takes features. They are computed from the columns with the numbers in `model.json`, which is in
 the model directory.
+
+For each row it prints the class and its probability; a number and its prediction interval; or the
+labels whose probability reaches their threshold.
 """
 
 import csv
@@ -98,9 +101,35 @@ def features(nodes, path):
     return np.concatenate(blocks, axis=1).astype(np.float32)
 
 
+def best_class(p, classes, decision):
+    return f"{classes[p.argmax()]}, {p.max():.1%}"
+
+
+def number_and_interval(value, classes, decision):
+    width = decision.get("widths", {}).get("features")  # half the width; None: there is none
+    interval = "" if width is None else f", {value[0] - width:.5g} to {value[0] + width:.5g}"
+    return f"{value[0]:.5g}{interval}"
+
+
+def likely_labels(p, classes, decision):
+    least = decision.get("thresholds", {}).get("features", [0.5] * len(p))
+    likely = [k for k in range(len(p)) if p[k] >= least[k]]
+    return ", ".join(f"{classes[k]} {p[k]:.1%}" for k in likely) or "no label"
+
+
+TASKS = {
+    "classification": ("probabilities", best_class),
+    "regression": ("value", number_and_interval),
+    "multilabel": ("probabilities", likely_labels),
+}
+
 model, table = map(Path, sys.argv[1:3])
 session = onnxruntime.InferenceSession(model)
-classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+metadata = session.get_modelmeta().custom_metadata_map
+classes, task, decision = (
+    json.loads(metadata.get(key, default))
+    for key, default in (("classes", "[]"), ("task", '"classification"'), ("decision", "{}"))
+)
 with table.open(newline="", encoding="utf-8-sig") as file:
     nodes = list(csv.DictReader(file))
 names = [column.name for column in session.get_inputs()]
@@ -109,5 +138,6 @@ if names == ["features"]:
     inputs = {"features": features(nodes, header)}
 else:
     inputs = {name: np.array([number(row[name]) for row in nodes]) for name in names}
-for p in session.run(["probabilities"], inputs)[0]:
-    print(f"{classes[p.argmax()]}, {p.max():.1%}")
+output, line = TASKS[task]
+for prediction in session.run([output], inputs)[0]:
+    print(line(prediction, classes, decision))

@@ -112,33 +112,35 @@ def test_predictions_are_those_of_the_library(nodes, links, model):
     assert not np.allclose(model.predict_proba(nodes, turned), expected, atol=1e-6)
 
 
-class Notes(Callback):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
-
-
-def test_links_without_weights_weigh_the_same(nodes, links, model):
-    notes, links = Notes(), links.drop_duplicates(["of", "to", "kind"])
-    scores = model.evaluate(nodes, links.drop(columns="years"), callback=notes)
-    assert any("so all links have the same weight" in note for note in notes.notes)
-    equal = model.evaluate(nodes, links.assign(years=7.0), callback=Notes())
-    assert scores.as_json() == equal.as_json()
-
-
 def test_links_unlike_those_of_the_training_are_refused(nodes, links, model):
     with pytest.raises(TableError, match="with the relations in column 'kind'; found only of, to"):
         model.predict(nodes, links.drop(columns="kind"))
     with pytest.raises(TableError, match=r"cites, knows, likes; found others: 'new' \(90 rows\)"):
         model.suggest(nodes, links.assign(kind="new"))
+    trained = r"the relations in column 'kind' and the weights in column 'years'; found only of, to"
+    with pytest.raises(TableError, match=trained):
+        model.predict(nodes, links[["of", "to"]])
+    with pytest.raises(TableError, match="the weights in column 'years'; found only of, to, kind"):
+        model.evaluate(nodes, links.drop(columns="years"))
     with pytest.raises(TableError, match=r"row 1 has -1\.0, .* 90 in total"):
         model.predict(nodes, links.assign(years=-1))
     plain = train(nodes, links[["of", "to"]])
     with pytest.raises(TableError, match="without relations, so it takes one link table; found"):
         plain.predict(nodes, as_tables(links))
     assert len(plain.predict(nodes, links)) == N
+
+
+def test_all_problems_of_links_are_reported_at_once(nodes, links, model):
+    years = [0.0, -2.0, np.inf, np.nan, *links.years[4:]]
+    wrong = links.assign(years=years, kind=["likes", "new", None, *links.kind[3:]])
+    with pytest.raises(TableError) as error:
+        model.predict(nodes, wrong)
+    found = str(error.value)
+    assert "column 'kind' must contain a relation in every row; row 3 has None" in found
+    assert "found others: 'new' (1 row)" in found
+    assert "column 'years' must contain a weight in every row; row 4 has None" in found
+    assert "positive numbers" in found
+    assert "row 1 has 0.0, row 2 has -2.0, row 3 has inf" in found
 
 
 def test_rows_are_suggested_with_relations(nodes, links, model):

@@ -206,8 +206,8 @@ def test_training_prints_estimates_and_what_follows_from_them(command, folder, t
     estimates = load_model(tmp_path / "model").about["estimates"]
     for score in (*estimates["new_rows"], *estimates["known_rows"], *estimates["baselines"]):
         assert score["name"] in printed
-        assert f"{100 * score['accuracy']:.1f}" in printed
-        assert score["low"] <= score["accuracy"] <= score["high"]
+        assert f"{100 * score['value']:.1f}" in printed
+        assert score["low"] <= score["value"] <= score["high"]
     for sentence in estimates["verdict"]:
         assert sentence in printed
     names = {score["name"] for score in estimates["baselines"]}
@@ -238,7 +238,7 @@ def test_another_seed_is_another_training_and_replaces_the_model_with_force(comm
     assert "contains a model of another training" in shown
     assert same(weights(own), before)
     assert command(*other, "--force")[0] == 0
-    assert load_model(own).model.alpha.shape == (2,)
+    assert load_model(own).model.alpha.shape == (2, 1)
     assert not same(weights(own), before)
     assert [path.name for path in own.parent.iterdir()] == ["model"]
 
@@ -830,7 +830,7 @@ def other_classes(model):
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (newer, ["has format 99", f"reads format {FORMAT}", "pip install --upgrade linkdist"]),
+        (newer, ["has format 99", f"{FORMAT}. Upgrade it: pip install --upgrade linkdist"]),
         (tampered, ["weights.safetensors is not the file that was saved"]),
         (cut_off, ["weights.safetensors is not the file that was saved"]),
         (without_weights, ["weights.safetensors is missing"]),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import save_model
-    from linkdist.classifier import LinkDistClassifier
     from linkdist.data.datasets import load_dataset
     from linkdist.data.graph import Graph
+    from linkdist.data.graph_objects import graph_from
+    from linkdist.data.links import Links
     from linkdist.data.splits import (
         Split,
         View,
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
         observe,
         semi_supervised,
     )
+    from linkdist.estimators.classifier import LinkDistClassifier
+    from linkdist.estimators.regressor import LinkDistRegressor
     from linkdist.model import Model, from_features, with_links
     from linkdist.tables.transformer import TableEncoder
     from linkdist.trained_model import TrainedModel, load_model, train
@@ -32,6 +35,8 @@ __all__ = [
     "Fit",
     "Graph",
     "LinkDistClassifier",
+    "LinkDistRegressor",
+    "Links",
     "Model",
     "Split",
     "TableEncoder",
@@ -40,6 +45,7 @@ __all__ = [
     "fit",
     "from_features",
     "full_supervised",
+    "graph_from",
     "load_dataset",
     "load_model",
     "named_split",
@@ -52,9 +58,10 @@ __all__ = [
 
 _HOMES = {
     "artifacts.model_dir": ("save_model",),
-    "classifier": ("LinkDistClassifier",),
     "data.datasets": ("load_dataset",),
     "data.graph": ("Graph",),
+    "data.graph_objects": ("graph_from",),
+    "data.links": ("Links",),
     "data.splits": (
         "Split",
         "View",
@@ -63,6 +70,8 @@ _HOMES = {
         "observe",
         "semi_supervised",
     ),
+    "estimators.classifier": ("LinkDistClassifier",),
+    "estimators.regressor": ("LinkDistRegressor",),
     "model": ("Model", "from_features", "with_links"),
     "tables.transformer": ("TableEncoder",),
     "trained_model": ("TrainedModel", "load_model", "train"),

@@ -33,9 +33,10 @@ from linkdist.prediction import table_columns
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
+from linkdist.report.task_metrics import TaskValidation
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.graphs import links_of_graphs, read_each
-from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.graphs import read_each
+from linkdist.tables.io import open_table
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, links_of
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
@@ -43,7 +44,7 @@ from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
 from linkdist.tables.targets import LabelFormat
-from linkdist.tables.trained_columns import trained_relations, with_trained_columns
+from linkdist.tables.trained_columns import trained_link_tables, trained_relations
 from linkdist.training.checkpoint import Keeper, checkpoint_beside
 from linkdist.training.fit import Fit, fit
 from linkdist.training.options import Options as Options
@@ -315,7 +316,7 @@ def read_graph(
     tables: Tables, callback: Callback, saved: Saved | None = None
 ) -> tuple[Nodes, Graph, LinkReport]:
     """Read the tables; for an update, with the columns, classes and relations of a model."""
-    edges_of = links_of_graphs(tables.edges, tables.nodes)
+    each = trained_link_tables(tables, None if saved is None else saved.about)
     callback.stage("reading nodes")
     nodes = read_nodes(
         tables.nodes,
@@ -336,13 +337,10 @@ def read_graph(
     callback.stage("reading links")
     relations = None if saved is None else trained_relations(saved.about)
 
-    def read(edges: TableLike, ids: pa.Array) -> tuple[Links, LinkReport]:
-        own = replace(tables, edges=edges)
-        if saved is not None:
-            own = with_trained_columns(own, saved.about, callback)
+    def read(own: Tables, ids: pa.Array) -> tuple[Links, LinkReport]:
         return links_of(own, ids, relations)
 
-    links, report = read_each(edges_of, nodes.ids, read)
+    links, report = read_each(each, nodes.ids, read)
     graph = Graph.build(
         nodes.features,
         links.with_own_loops(len(nodes.labels)),
@@ -381,20 +379,6 @@ def describe_data(graph: Graph, links: str) -> dict[str, Any]:
     return {"nodes": graph.n, "labels": labels, "links": links}
 
 
-def scores_of(validation: ValidationMetrics | None) -> dict[str, Any]:
-    """The stored validation metrics; curve and confusion matrix are those from features."""
-    if validation is None:
-        return {}
-    features, links = (validation.modes[mode] for mode in ("features", "links"))
-    found = {
-        "scores": {
-            "validation nodes": validation.nodes,
-            "accuracy from features": round(features.accuracy, 4),
-            "accuracy with links": round(links.accuracy, 4),
-        },
-        "confusion": features.confusion.tolist(),
-    }
-    if len(validation.curves["features"]) > 2:
-        found["curve"] = validation.curves["features"].T.round(4).tolist()
-        found["kept"] = (validation.best + 1).tolist()
-    return found
+def scores_of(validation: ValidationMetrics | TaskValidation | None) -> dict[str, Any]:
+    """The validation metrics that a model directory keeps."""
+    return {} if validation is None else validation.stored()

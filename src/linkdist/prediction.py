@@ -1,9 +1,12 @@
-"""Predict a table of nodes with a saved model, from features or with links."""
+"""Predict a table of nodes with a saved model, from features or with links, and evaluate it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,23 +16,32 @@ import pyarrow as pa
 import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
+from linkdist.data.graph import Labels
 from linkdist.data.links import Links
-from linkdist.errors import ModelError, TableError
+from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
+from linkdist.report.evaluation import AnyEvaluation, AnyEvaluator, make_evaluator
+from linkdist.report.task_evaluation import MultilabelEvaluator, RegressionEvaluator
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
+from linkdist.tables.io import Table, TableLike
+from linkdist.tables.label_warnings import no_labels
+from linkdist.tables.labels import check_known_classes
+from linkdist.tables.link_report import LinkReport
 from linkdist.tables.links import links_of
 from linkdist.tables.node_table import check_ids
 from linkdist.tables.nodes import labelled_batches
+from linkdist.tables.prediction_columns import NO_INTERVALS, PredictionColumns
 from linkdist.tables.predictions import PredictionWriter
 from linkdist.tables.source import Tables
-from linkdist.tables.targets import LabelColumns
-from linkdist.tables.trained_columns import trained_relations, with_trained_columns
+from linkdist.tables.targets import LabelColumns, LabelFormat, label_columns
+from linkdist.tables.trained_columns import trained_link_tables, trained_relations
 from linkdist.tables.validation import Problems
 from linkdist.training.loop import find_device
+from linkdist.training.panel.decision import COVERAGE
 
 
 class Predicted(NamedTuple):
@@ -41,13 +53,16 @@ class Predicted(NamedTuple):
         Ids, in the type of their column.
     labels : (k,) array
         Known labels as they are written; see `linkdist.tables.targets.label_values`.
-    probabilities : (k, C) float32 array
-        Class probabilities.
+    values : (k, C) float32 array
+        Probabilities; for regression, numbers (k, 1).
+    linked : (k,) array of bool or None
+        Which nodes have links, if links are given. The others are predicted from features.
     """
 
     ids: pa.Array
     labels: pa.Array
-    probabilities: npt.NDArray[np.float32]
+    values: npt.NDArray[np.float32]
+    linked: npt.NDArray[np.bool_] | None = None
 
 
 def predict(
@@ -99,13 +114,23 @@ def predict_table(
     """`predict` with a model that is already loaded, to predict several tables with it."""
     column, _ = table_columns(saved)
     parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
-    first = next(parts)
+    columns, first = prediction_columns(saved), next(parts)
+    warn_of_gaps(saved, callback or Callback(), first.linked)
     done = 0
-    with PredictionWriter(out, column, first.ids.type, saved.model.classes) as writer:
+    with PredictionWriter(out, column, first.ids.type, columns) as writer:
         for part in itertools.chain([first], parts):
-            writer.write(part.ids, part.probabilities)
+            writer.write(part.ids, part.values, part.linked)
             done += len(part.ids)
     return done
+
+
+def warn_of_gaps(
+    saved: Saved, callback: Callback, linked: npt.NDArray[np.bool_] | None = None
+) -> None:
+    """Report a regression whose predictions have no prediction intervals."""
+    columns = prediction_columns(saved)
+    if columns.task == "regression" and columns.lacks_intervals(linked):
+        callback.note(f"Warning: 'low' and 'high' are empty: {NO_INTERVALS}.")
 
 
 def predictions(
@@ -140,13 +165,16 @@ def predictions(
     _, encoders = table_columns(saved)
     model = saved.model.to(find_device(device))
     callback.stage("predicting")
-    tables = Tables(nodes, edges, id or "", label or "")
+    each = dict[str | None, Tables]()
     if edges is not None:
-        tables = with_trained_columns(tables, saved.about, callback)
-    table, problems, done = open_table(nodes, "the node table"), Problems(), 0
+        tables = Tables(nodes, edges, id or "", label or "")
+        each = trained_link_tables(tables, saved.about)
+    table, done = open_nodes(nodes), 0
+    problems = Problems(table.place)
     batches = labelled_batches(table, id, label, encoders, problems=problems)
     waiting: list[tuple[pa.Array, pa.Array, torch.Tensor, torch.Tensor]] = []
-    for ids, labels, x in batches:
+    for own_ids, labels, x in batches:
+        ids = _ids(table, own_ids, done)
         if edges is None:
             yield Predicted(ids, labels, from_features(model, x))
         else:
@@ -161,9 +189,95 @@ def predictions(
     if edges is not None:
         all_ids, all_labels, *both = zip(*waiting, strict=True)
         ids, (z, s) = pa.concat_arrays(all_ids), (torch.cat(part, dim=-2) for part in both)
-        links = _read_links(tables, trained_relations(saved.about), ids, callback)
+        links = _read_links(each, trained_relations(saved.about), ids, str(id), callback)
         p = _with_links(model, z, s, links)
-        yield Predicted(ids, pa.concat_arrays(all_labels), p)
+        yield Predicted(ids, pa.concat_arrays(all_labels), p, has_neighbours(links, len(ids)))
+
+
+def _ids(table: Table, ids: pa.Array, done: int) -> pa.Array:
+    """The ids of a batch after `done` rows; those of several node tables as GRAPH/ID."""
+    if not isinstance(table, GraphTables):
+        return ids
+    return shown_ids(ids, table.groups[done : done + len(ids)], table.graphs)
+
+
+def prediction_columns(saved: Saved) -> PredictionColumns:
+    """What the predictions of a model become."""
+    return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
+
+
+def evaluate(
+    saved: Saved,
+    nodes: TableLike,
+    edges: TableLike = None,
+    *,
+    label: LabelColumns = None,
+    device: str = "auto",
+    callback: Callback | None = None,
+) -> AnyEvaluation:
+    """Scores on the rows of a table that have a label; see `TrainedModel.evaluate`."""
+    columns, has_links = prediction_columns(saved), edges is not None
+    form = _label_format(columns.form, label)
+    thresholds = columns.thresholds[int(has_links)]
+    evaluator = make_evaluator(
+        form.task, form.classes, thresholds=thresholds, level=COVERAGE
+    )  # the weights of the model contain the factors of its classes
+    problems, new, rows = Problems(), Counter[str](), 0
+    id = table_columns(saved)[0] if has_links else None
+    parts = predictions(
+        saved, nodes, edges, id=id, label=form.columns, device=device, callback=callback
+    )
+    found = list[str]()
+    with _collected(found):
+        for part in parts:
+            labels, others = form.encode(part.labels, rows + 1, problems)
+            rows += len(labels)
+            new.update(others)
+            if not problems:  # labels that cannot be read may be infinite
+                _add(evaluator, columns, labels, part)
+    with _collected(found):
+        problems.check(open_nodes(nodes).name if problems else "")
+    with _collected(found):
+        check_known_classes(form.columns[0], dict(sorted(new.items())))
+    if found:
+        raise TableError(" ".join(found))
+    if not evaluator.rows:
+        raise TableError(f"{no_labels(form.columns)}, so there is nothing to score.")
+    return evaluator.result()
+
+
+def _label_format(form: LabelFormat, label: LabelColumns) -> LabelFormat:
+    """The format of labels in other columns than those of the training."""
+    columns = form.columns if label is None else label_columns(label)
+    if len(columns) != len(form.columns):
+        names = [", ".join(map(repr, some)) for some in (form.columns, columns)]
+        rule = f"the model was trained with the label columns {names[0]}"
+        raise OptionError(f"{rule}; found {names[1]}. Name as many columns, in the same order.")
+    return replace(form, columns=columns)
+
+
+def _add(
+    evaluator: AnyEvaluator, columns: PredictionColumns, labels: Labels, part: Predicted
+) -> None:
+    """Add the predictions of a batch to an evaluation."""
+    p, linked = part.values, part.linked
+    if isinstance(evaluator, RegressionEvaluator):
+        ends = () if columns.lacks_intervals(linked) else columns.interval(p, linked).T
+        evaluator.add(labels, p, *ends)
+    elif isinstance(evaluator, MultilabelEvaluator) and linked is not None:
+        # The evaluator has the thresholds of linked rows; others have theirs, which decide here.
+        evaluator.add(labels, np.where(linked[:, None], p, columns.decided(p, linked)))
+    else:
+        evaluator.add(labels, p)
+
+
+@contextmanager
+def _collected(found: list[str]) -> Iterator[None]:
+    """Collect the message of an error about a table, so that all are reported at once."""
+    try:
+        yield
+    except TableError as error:
+        found.append(str(error))
 
 
 def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
@@ -173,15 +287,37 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     return saved.about["id"], saved.encoders
 
 
+def has_neighbours(links: Links, n: int) -> npt.NDArray[np.bool_]:
+    """Which of n nodes have a neighbour; a self-loop makes no node its own neighbour.
+
+    Examples
+    --------
+    >>> has_neighbours(Links(np.array([[0, 2], [1, 1]])), 3).tolist()
+    [True, False, True]
+    """
+    proper = links.pairs[links.pairs[:, 0] != links.pairs[:, 1]]
+    linked = np.zeros(n, dtype=bool)
+    linked[proper.ravel()] = True
+    return linked
+
+
 def _read_links(
-    tables: Tables, relations: tuple[str, ...], ids: pa.Array, callback: Callback
+    each: Mapping[str | None, Tables],
+    relations: tuple[str, ...],
+    ids: pa.Array,
+    column: str,
+    callback: Callback,
 ) -> Links:
     """Read the links between nodes, whose ids must be unique."""
     problems = Problems()
-    check_ids(ids, tables.id, problems)
+    check_ids(ids, column, problems)
     problems.check()
     callback.stage("reading links")
-    links, report = links_of(tables, ids, relations)
+
+    def read(tables: Tables, own_ids: pa.Array) -> tuple[Links, LinkReport]:
+        return links_of(tables, own_ids, relations)
+
+    links, report = read_each(each, ids, read)
     callback.links(report)
     return links
 

@@ -9,7 +9,7 @@ model.save("papers-model")                        # linkdist.load_model("papers-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,18 +22,24 @@ from linkdist.artifacts import model_dir
 from linkdist.artifacts.manifest import REPORT
 from linkdist.artifacts.model_dir import Saved, check_target, save_model
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.data.graph import UNKNOWN
-from linkdist.errors import ModelError, OptionError, TableError
+from linkdist.data.graph import known_labels
+from linkdist.errors import ModelError, OptionError
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import predictions, table_columns
+from linkdist.prediction import (
+    Predicted,
+    evaluate,
+    has_neighbours,
+    prediction_columns,
+    predictions,
+    table_columns,
+)
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
-from linkdist.report.evaluation import Evaluation, Evaluator
+from linkdist.report.evaluation import AnyEvaluation
 from linkdist.report.metrics import evaluate_validation
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
-from linkdist.tables.label_warnings import no_labels
-from linkdist.tables.labels import check_known_classes
+from linkdist.tables.prediction_columns import NO_INTERVALS
 from linkdist.tables.source import Tables
 from linkdist.tables.targets import LabelFormat, label_columns
 from linkdist.training.suggestion import suggest_nodes
@@ -195,25 +201,88 @@ class TrainedModel(Saved):
         """Names of the classes."""
         return self.model.classes
 
+    @property
+    def task(self) -> str:
+        """What is predicted: 'classification', 'regression' or 'multilabel'."""
+        return self.model.task
+
+    @property
+    def label_format(self) -> LabelFormat:
+        """How the labels of the training are written."""
+        return prediction_columns(self).form
+
     def predict(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[Any]:
-        """The most probable class of each row, from features or, if links are given, with them.
+        """What each row is predicted to be, from features or, if links are given, with them.
 
         Parameters
         ----------
         nodes : path or table
-            A table with the feature columns of the model; with links also the ids.
+            A table with the feature columns of the model; with links also the ids. If there are
+            several graphs, it may be a list of tables, or a mapping of their names to tables.
         links : path or table, mapping of str to table, or list of paths, optional
-            Links between these nodes: a table, or one for each relation of the model.
+            Links between these nodes: a table, or one for each relation of the model. If `nodes`
+            are several tables, as many link tables.
+
+        Returns
+        -------
+        (n,) or (n, C) array
+            The most probable class of each row. For regression, numbers in the unit of the labels.
+            For several labels, an (n, C) array that is 1 where a row has a label and 0 elsewhere,
+            in the order of `classes`; each label has the threshold that training chose.
         """
-        best = self.predict_proba(nodes, links).argmax(axis=1)
-        predicted: npt.NDArray[Any] = np.array(self.classes)[best]
+        part = self._predicted(nodes, links)
+        if self.task == "regression":
+            return part.values[:, 0]
+        if self.task == "multilabel":
+            return prediction_columns(self).decided(part.values, part.linked).astype(np.int64)
+        predicted: npt.NDArray[Any] = np.array(self.classes)[part.values.argmax(axis=1)]
         return predicted
 
     def predict_proba(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[np.float32]:
-        """Class probabilities (n, C), in the order of `classes`; parameters as in `predict`."""
+        """Probabilities (n, C), in the order of `classes`; parameters as in `predict`.
+
+        The rows sum to 1, unless a row may have several labels. A regression has no probabilities:
+        this is a ModelError.
+        """
+        if self.task == "regression":
+            raise ModelError(
+                "a regression has no class probabilities; use predict for the numbers and "
+                "predict_interval for their prediction intervals."
+            )
+        return self._predicted(nodes, links).values
+
+    def predict_interval(
+        self, nodes: TableLike, links: TableLike = None
+    ) -> npt.NDArray[np.float64]:
+        """The lower and upper ends (n, 2) of the prediction intervals of a regression.
+
+        An interval contains the true number of a new row with a probability of 90 %, if new rows
+        are like those of the training: its width is that of nine in ten errors on labels that
+        training had not seen (conformal prediction). Parameters are as in `predict`.
+
+        Raises
+        ------
+        ModelError
+            If the model predicts no number, or if there were too few validation rows.
+        """
+        if self.task != "regression":
+            raise ModelError(
+                f"prediction intervals are for regression; this model is for {self.task}. Use "
+                "predict_proba."
+            )
+        part, columns = self._predicted(nodes, links), prediction_columns(self)
+        if columns.lacks_intervals(part.linked):
+            raise ModelError(f"{NO_INTERVALS}.")
+        return columns.interval(part.values, part.linked)
+
+    def _predicted(self, nodes: TableLike, links: TableLike) -> Predicted:
+        """The predictions of all rows."""
         id = None if links is None else table_columns(self)[0]
-        parts = predictions(self, nodes, links, id=id)
-        return np.concatenate([part.probabilities for part in parts])
+        parts = list(predictions(self, nodes, links, id=id))
+        if len(parts) == 1:
+            return parts[0]
+        ids, labels = (pa.concat_arrays(column) for column in list(zip(*parts, strict=True))[:2])
+        return Predicted(ids, labels, np.concatenate([part.values for part in parts]))
 
     def evaluate(
         self,
@@ -223,7 +292,7 @@ class TrainedModel(Saved):
         label: str | Sequence[str] | None = None,
         device: str = "auto",
         callback: Callback | None = None,
-    ) -> Evaluation:
+    ) -> AnyEvaluation:
         """Scores on the rows of a table that have a label; without links it may be of any size.
 
         Parameters
@@ -235,28 +304,18 @@ class TrainedModel(Saved):
         device, callback
             As in `linkdist.prediction.predict`.
 
+        Returns
+        -------
+        Evaluation, RegressionEvaluation or MultilabelEvaluation
+            The scores of the task; see `linkdist.report.evaluation`.
+
         Raises
         ------
         TableError
-            If no row has a label, or labels are classes that the model does not know.
+            If no row has a label, or labels are classes that the model does not know. The message
+            lists all problems.
         """
-        column, _ = table_columns(self)
-        form = LabelFormat.of(self.about, self.classes)
-        form = form if label is None else replace(form, columns=label_columns(label))
-        evaluator, new, rows = Evaluator(self.classes), dict[str, int](), 0
-        id = None if links is None else column
-        for part in predictions(
-            self, nodes, links, id=id, label=form.columns, device=device, callback=callback
-        ):
-            labels, others = form.encode(part.labels, first_row=rows + 1)
-            rows += len(labels)
-            for name, count in others.items():
-                new[name] = new.get(name, 0) + count
-            evaluator.add(labels, part.probabilities)
-        check_known_classes(form.columns[0], new)
-        if not evaluator.rows:
-            raise TableError(f"{no_labels(form.columns)}, so there is nothing to score.")
-        return evaluator.result()
+        return evaluate(self, nodes, links, label=label, device=device, callback=callback)
 
     def suggest(
         self,
@@ -286,30 +345,45 @@ class TrainedModel(Saved):
         Returns
         -------
         Table
-            The ids, an empty column for the labels, and what the model predicts with links. Once it
-            is filled in, it is the `labels` of `linkdist.train`.
+            The ids, empty columns for the labels, and what the model predicts with links. Once it
+            is filled in, it is the `labels` of `linkdist.train`. The model is least certain of
+            these rows. For regression, which has no measure of certainty, they are spread over the
+            graph alone.
         """
         column, _ = table_columns(self)
-        unknown = self.about.get("unknown", ())
-        tables = Tables(nodes, links, column, self.about["label"], labels=labels, unknown=unknown)
+        label, unknown = self.about["label"], self.about.get("unknown", ())
+        tables = Tables(nodes, links, column, label, labels=labels, unknown=unknown)
         read, graph, _ = read_graph(tables, callback or Callback(), self)
         p = self.model.predict_proba(graph.features, graph.all_links)
-        without = graph.labels == UNKNOWN
+        without = ~known_labels(graph.labels)
         if count < 1 or not without.any():
             raise OptionError(
                 f"count must be 1 or more, and some rows must have no label; found {count} and "
                 f"{int(without.sum())} rows."
             )
-        rows = suggest_nodes(p, graph.features, graph.links, without, count, seed)
-        predicted = [self.classes[i] for i in p[rows].argmax(axis=1)]
+        rows = suggest_nodes(p, graph.features, graph.links, without, count, seed, self.task)
+        linked = has_neighbours(graph.all_links, graph.n)[rows]
         return pa.table(
             {
                 column: read.ids.take(pa.array(rows)),
-                self.about["label"]: pa.nulls(len(rows), pa.string()),
-                "predicted": predicted,
-                "confidence": p[rows].max(axis=1),
+                **{name: pa.nulls(len(rows), pa.string()) for name in label_columns(label)},
+                **self._suggested(p[rows], linked),
             }
         )
+
+    def _suggested(
+        self, p: npt.NDArray[np.float32], linked: npt.NDArray[np.bool_]
+    ) -> dict[str, Any]:
+        """What is predicted for suggested rows."""
+        columns = prediction_columns(self)
+        if self.task == "regression":
+            ends = columns.interval(p, linked).astype(np.float32).T
+            low, high = (pa.array(end, mask=np.isnan(end)) for end in ends)
+            return {"predicted": p[:, 0], "low": low, "high": high}
+        if self.task == "multilabel":
+            return {"predicted": columns.label_lists(columns.decided(p, linked))}
+        predicted = [self.classes[i] for i in p.argmax(axis=1)]
+        return {"predicted": predicted, "confidence": p.max(axis=1)}
 
     def report(self, path: Path | str | None = None) -> str:
         """The report of the training as HTML; it is also written to `path`, if that is given."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from linkdist.artifacts.model_dir import (
@@ -16,7 +18,7 @@ from linkdist.artifacts.model_dir import (
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.errors import ModelError, OptionError
-from linkdist.model import Model, from_features, with_links
+from linkdist.model import Model, from_features, reweighted, with_links
 from linkdist.pipeline import describe_data, digest_of, read_graph
 from linkdist.progress import Callback
 from linkdist.tables.source import Tables
@@ -69,6 +71,7 @@ def update(
         )
     on_device = saved.model.to(find_device(device))
     nodes, graph, report = read_graph(tables, callback, saved)
+    graph = replace(graph, groups=None)  # the replay buffer does not know the graphs of its nodes
     for sentence in (str(report), *nodes.notices):
         callback.note(sentence)
     training = digest_of(graph, [saved.about.get("training"), epochs, seed])
@@ -76,8 +79,11 @@ def update(
     check_replaced(out, training, force or itself)
     before = _label_accuracy(on_device, graph)
     callback.stage("updating")
+    factors = (saved.about.get("decision") or {}).get("factors")
+    # An update learns probabilities; the factors of the decision apply to what it has learned.
+    learner = reweighted(on_device, None if factors is None else 1 / np.array(factors))
     memory = update_model(
-        on_device,
+        learner,
         saved.replay_buffer(),
         graph,
         method=saved.about.get("method", "colinkdist"),
@@ -85,6 +91,7 @@ def update(
         epochs=epochs,
         progress=callback.progress,
     )
+    on_device = reweighted(learner, None if factors is None else np.array(factors))
     _report_change(graph, before, _label_accuracy(on_device, graph), callback)
     updates = [*saved.about.get("updates", []), describe_data(graph, str(report))]
     about = {**saved.about, "updates": updates, "training": training}

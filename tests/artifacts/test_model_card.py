@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkdist.artifacts.model_card import CARD, LIMITS, STALE, card_curve, model_card
+from linkdist.artifacts.card_curve import CARD, card_curve
+from linkdist.artifacts.card_scores import STALE
+from linkdist.artifacts.model_card import LIMITS, model_card
 from linkdist.training.panel.estimates import Estimates, Score
 
 ABOUT = {

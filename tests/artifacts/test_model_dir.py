@@ -111,7 +111,7 @@ def test_the_files_are_plain(directory):
         *("README.md", "curve.svg", "model.json", "replay.safetensors", "weights.safetensors")
     ]
     header = json.loads((directory / "model.json").read_text(), parse_constant=pytest.fail)
-    assert header["format"] == 3
+    assert header["format"] == 4
     assert header["shape"] == {"replicas": 2, "features": 5, "hidden": 8, "classes": 3}
     for name in ("weights.safetensors", "replay.safetensors"):
         digest = hashlib.sha256((directory / name).read_bytes()).hexdigest()
@@ -209,9 +209,9 @@ def test_what_is_no_model_is_not_loaded(tmp_path):
 
 
 def test_a_newer_format_names_its_program_and_the_way(directory):
-    change_header(directory, format=4, program="9.1.0")
+    change_header(directory, format=5, program="9.1.0")
     with pytest.raises(
-        ModelError, match=r"format 4, written by linkdist 9\.1\.0.*reads format 3"
+        ModelError, match=r"format 5, written by linkdist 9\.1\.0.*reads formats 3 and 4"
     ) as e:
         load_model(directory)
     assert "pip install --upgrade linkdist" in str(e.value)
@@ -277,8 +277,15 @@ def test_a_file_of_another_kind_is_refused(directory):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"alpha": [1.0]}, r"alpha has shape \(1,\) for 2 replicas"),
-        ({"alpha": [1.0, float("nan")]}, "alpha is"),
+        ({"alpha": [1.0]}, r"alpha has shape \(1,\), not \(2, 1\)"),
+        ({"alpha": [[1.0], [float("nan")]]}, "alpha is"),
+        ({"own": [1.0]}, r"own has shape \(1,\), not \(2,\)"),
+        ({"task": "ranking"}, "the task is 'ranking', not one of classification"),
+        ({"task": "regression"}, "a regression predicts 3 numbers, not 1"),
+        ({"relations": []}, r"alpha has shape \(2, 1\), not \(2, 0\).*the relations are"),
+        ({"relations": ["a", "a"]}, "the relations are a, a"),
+        ({"relations": 7}, r"model\.json was changed or cut off"),
+        ({"directed": True}, r"alpha has shape \(2, 1\), not \(2, 2\)"),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"dropout": 10**400}, r"model\.json was changed or cut off"),
         ({"dropout": "half"}, r"model\.json was changed or cut off"),
@@ -329,7 +336,7 @@ def test_what_is_no_header_is_refused(directory, text):
 
 KEYS = (
     *("format", "program", "shape", "classes", "alpha", "own", "dropout", "columns", "about"),
-    "digests",
+    *("digests", "task", "relations", "directed"),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from linkdist import Graph, observe, semi_supervised
 from linkdist.artifacts import onnx as onnx_module
+from linkdist.artifacts import onnx_difference
 from linkdist.artifacts.model_dir import Saved
 from linkdist.artifacts.onnx import export_onnx
 from linkdist.errors import ModelError, OptionError
@@ -99,6 +100,10 @@ def test_what_a_reader_needs_is_in_the_file(planted, tmp_path):
         "alpha": pytest.approx([0.3, 0.9]),
         "own": [1.0, 1.0],
         "columns": [],
+        "task": "classification",
+        "relations": ["links"],
+        "directed": False,
+        "decision": {},
     }
     assert onnx.load(tmp_path / "model.onnx").opset_import[0].version == 17
 
@@ -158,7 +163,7 @@ def test_rows_to_compare_on_may_be_a_table_features_or_none(tmp_path):
 
 def test_many_rows_are_compared_in_pieces(tmp_path, monkeypatch):
     saved = with_columns(RAW, table())
-    monkeypatch.setattr(onnx_module, "PIECE", 7)
+    monkeypatch.setattr(onnx_difference, "PIECE", 7)
     assert export_onnx(saved, tmp_path / "model.onnx", rows=table()) < 1e-4
 
 

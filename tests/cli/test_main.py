@@ -36,7 +36,7 @@ COMMANDS = {
     "evaluate": "Evaluate a model on labelled rows that it was not trained on.",
     "suggest": "Suggest which rows to label next, and write a table to fill in.",
     "train": "Train a model on your own tables or on a store.",
-    "predict": "Predict the classes of nodes from features or, with --edges, with links.",
+    "predict": "Predict nodes from features or, with --edges, with links.",
     "update": "Update a model with new nodes and links, without the old data.",
     "export": "Export a model to ONNX after checking that both give the same results.",
     "serve": "Serve a model over HTTP, with a web page at /.",

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from linkdist import Graph
-from linkdist.data.links import as_links, both_directions, with_own_loops
+from linkdist.data.interchange import as_links
+from linkdist.data.links import both_directions, with_own_loops
 from linkdist.errors import GraphError
 
 PAIRS = np.array([[0, 1], [2, 3], [3, 0]])
@@ -113,18 +114,18 @@ class Recorder:
     ],
 )
 def test_every_form_gives_the_same_links(form):
-    assert sorted(as_links(form, 4).tolist()) == PAIRS.tolist()
+    assert sorted(as_links(form, 4).pairs.tolist()) == PAIRS.tolist()
 
 
 def test_links_of_a_networkx_graph_refer_to_names():
     graph = networkx.Graph([("a", "b"), ("b", "c"), ("c", "gone")])
     links = as_links(graph, 3, nodes=["c", "b", "a"])
-    assert sorted(map(sorted, links.tolist())) == [[0, 1], [1, 2]]
+    assert sorted(map(sorted, links.pairs.tolist())) == [[0, 1], [1, 2]]
 
 
 def test_stored_zero_is_not_a_link():
     matrix = sparse.coo_matrix(([0.0, 1.0], ([0, 1], [1, 2])), (3, 3))
-    assert as_links(matrix, 3).tolist() == [[1, 2]]
+    assert as_links(matrix, 3).pairs.tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize(

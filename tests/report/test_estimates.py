@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linkdist.report.charts import DRAWN, score_chart
 from linkdist.report.html import render_report
-from linkdist.training.panel.estimates import Estimates, Score, interval
+from linkdist.report.score_chart import DRAWN, score_chart
+from linkdist.training.measures import wilson as interval
+from linkdist.training.panel.estimates import Estimates, Score
 from tests.report.test_html import (
     ABOUT,
     HOSTILE,
@@ -86,7 +87,7 @@ def rows_of(page, kind):
 
 def expected(name, score):
     between = f"{100 * score.low:.1f} to {100 * score.high:.1f}\xa0%"
-    return (name, f"{100 * score.accuracy:.1f}\xa0%", between, "yes" if score.links else "no")
+    return (name, f"{100 * score.value:.1f}\xa0%", between, "yes" if score.links else "no")
 
 
 def test_the_table_has_every_estimate():
@@ -138,8 +139,8 @@ def test_dots_and_intervals_lie_where_the_estimates_are():
     scores = [*KNOWN.new_rows, *KNOWN.known_rows, *KNOWN.baselines]
     lines = list(lines_of(svg))
     for (*_, value, places), score in zip(lines, scores, strict=True):
-        assert value == f"{100 * score.accuracy:.1f}\xa0%"
-        shares = (score.low, score.accuracy, score.high)
+        assert value == f"{100 * score.value:.1f}\xa0%"
+        shares = (score.low, score.value, score.high)
         assert places == pytest.approx([at(share) for share in shares], abs=0.06)
         assert places == sorted(places)
     assert [tone for tone, *_ in lines] == ["features"] * 4 + ["rest"] * 3

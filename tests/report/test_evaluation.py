@@ -16,7 +16,7 @@ from sklearn import metrics
 import linkdist
 from linkdist.data.graph import UNKNOWN
 from linkdist.report.evaluation import Evaluator, macro_f1
-from linkdist.training.panel.estimates import interval
+from linkdist.training.measures import wilson as interval
 
 NAMES = ("art", "math", "law")
 

@@ -351,7 +351,7 @@ def test_training_writes_a_report_and_an_update_removes_it(tables, tmp_path):
     assert "&lt;a&gt;" in page
     assert "<a>" not in page
     for score in saved.about["estimates"]["new_rows"]:
-        assert f"<b>{100 * score['accuracy']:.1f}\xa0%</b>" in page
+        assert f"<b>{100 * score['value']:.1f}\xa0%</b>" in page
     for sentence in saved.about["estimates"]["verdict"]:
         assert sentence in page
     # A single evaluation is no curve.

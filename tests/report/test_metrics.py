@@ -13,7 +13,7 @@ from linkdist import from_features
 from linkdist.data.graph import UNKNOWN, Graph
 from linkdist.data.splits import held_out
 from linkdist.model import logits, message_passing
-from linkdist.nn.aggregation import Neighbours
+from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.report import metrics
 from linkdist.report.hidden_map import MAP_NODES, TSNE_NODES, _hidden, project
@@ -28,7 +28,7 @@ from linkdist.report.metrics import (
     row_shares,
 )
 from linkdist.training.fit import fit
-from linkdist.training.panel.estimates import interval
+from linkdist.training.measures import wilson as interval
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -180,7 +180,7 @@ def test_a_replica_is_evaluated_on_its_own_validation_nodes(trained):
     held = metrics_of(trained, map=False).validation
     inputs = make_inputs(graph.features, torch.device("cpu"))
     z, s = logits(result.model.network, inputs)
-    around = Neighbours([graph.edges], graph.n, torch.device("cpu"))
+    around = relations_of(graph, graph.n, torch.device("cpu"))
     modes = {"features": z, "links": message_passing(z, s, around, result.model.alpha)}
     for mode, scores in modes.items():
         named = [scores[r, split.validation].argmax(-1) for r, split in enumerate(splits)]

@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
+from linkdist.artifacts.model_dir import Saved, save_model
+from linkdist.artifacts.onnx import with_onnx
 from linkdist.serve.app import make_app, openapi
 from linkdist.serve.settings import Settings
 from tests.serve.models import bare
+from tests.task_models import RELATIONS, TASKS, about_task, task_model
 
 GOOD, BAD = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 CASES = [
@@ -39,6 +42,24 @@ def test_the_service_does_as_its_document_says(schema, path, method, mode):
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     def check(case):
         # JSON Schema cannot say which text is a date, nor that links name rows of the request.
+        case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+    check()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("mode", [GOOD, BAD])
+def test_other_tasks_and_relations_do_as_their_document_says(tmp_path_factory, task, mode):
+    folder = tmp_path_factory.mktemp("typed") / "model"
+    about = about_task(task, weight="strength")
+    save_model(folder, with_onnx(Saved(task_model(task, RELATIONS, directed=True), about=about)))
+    app = make_app(Settings(str(folder)))
+    operation = schemathesis.openapi.from_asgi("/v1/openapi.json", app)["/v1/predict"]["post"]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+    def check(case):
         case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
     check()

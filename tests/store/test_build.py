@@ -223,6 +223,16 @@ def test_what_a_store_cannot_contain_is_refused(table, tmp_path, options, messag
     assert message in refused(replace(table(), **options), tmp_path, OptionError)
 
 
+def test_numbers_become_classes_of_a_store_only_if_asked_for(table, tmp_path):
+    numbers = [i + 0.25 for i in range(25)]
+    ids = [str(i) for i in range(25)]
+    tables = table({"id": ids, "class": numbers, "age": numbers})
+    found = refused(tables, tmp_path, OptionError)
+    assert "a store is for classification; the task is regression, guessed from" in found
+    assert "--task classification makes each number a class" in found
+    assert len(build(replace(tables, task="classification"), tmp_path / "out").classes) == 25
+
+
 def test_missing_ids_and_labels_are_told_at_once(table, tmp_path):
     tables = table({"id": [None, *map(str, range(19))], "class": ["a"] * 20})
     found = refused(tables, tmp_path)

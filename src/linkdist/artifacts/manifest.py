@@ -23,12 +23,20 @@ from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import LinkDistError, ModelError
 from linkdist.tables.feature_encoder import FeatureEncoder
 
-FORMAT = 4
+FORMAT, OLDER = 4, 3
+"""The format that is written, and the older one that is read, too."""
 
 HEADER = "model.json"
 WEIGHTS, REPLAY, ONNX = BINARY = ("weights.safetensors", "replay.safetensors", "model.onnx")
 CARD, CURVE, REPORT = "README.md", "curve.svg", "report.html"
 FILES = (HEADER, *BINARY, CARD, CURVE, REPORT)
+
+OUTPUTS = {
+    "classification": ("probabilities", "own_log_probabilities", "neighbour_log_probabilities"),
+    "multilabel": ("probabilities", "own_log_odds", "neighbour_log_odds"),
+    "regression": ("value", "own_value", "neighbour_value"),
+}
+"""The outputs of the ONNX file for each task: the prediction, the own head, the neighbour heads."""
 
 OTHER = "Name one that a model was saved to."
 INVALID = (LinkDistError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
@@ -94,6 +102,12 @@ class Header:
     def heads(self) -> int:
         """K, the number of neighbour heads."""
         return len(self.relations) * (2 if self.directed else 1)
+
+    def columns(self, role: str) -> tuple[str, ...]:
+        """The columns that had a role in training, such as 'id', 'label' or 'graph'."""
+        found = self.about.get(role)
+        names = found if isinstance(found, list) else [found]
+        return tuple(name for name in names if isinstance(name, str))
 
 
 def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Header:
@@ -180,15 +194,23 @@ def _parse(target: Path, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         found = f"{target / HEADER} is not a valid model header, or it is truncated"
         raise ModelError(f"{found}. {AGAIN}") from error
-    if not isinstance(number, int) or number != FORMAT:
+    if type(number) is not int or number not in (OLDER, FORMAT):
         writer = header.get("program", "of another version")
         older = isinstance(number, int) and number < FORMAT
         advice = "Train again." if older else "Upgrade it: pip install --upgrade linkdist."
         raise ModelError(
             f"{target} has format {number!r}, written by linkdist {writer}; this is linkdist "
-            f"{version('linkdist')}, which reads format {FORMAT}. {advice}"
+            f"{version('linkdist')}, which reads formats {OLDER} and {FORMAT}. {advice}"
         )
-    return header
+    return _from_older(header) if number == OLDER else header
+
+
+def _from_older(header: dict[str, Any]) -> dict[str, Any]:
+    """The header of format 3 as one of format 4: classes, and undirected links of one relation."""
+    alpha = header.get("alpha")
+    heads = [[weight] for weight in alpha] if isinstance(alpha, list) else alpha
+    same = {"task": "classification", "relations": list(LINKS), "directed": False}
+    return {**header, **same, "alpha": heads}
 
 
 def _misfits(header: Header) -> list[str]:
@@ -209,8 +231,11 @@ def _misfits(header: Header) -> list[str]:
             problems.append(f"{name} is {values.tolist()}")
     if header.task not in TASKS:
         problems.append(f"the task is {header.task!r}, not one of {', '.join(TASKS)}")
-    if not 1 <= len(header.relations) <= MOST_RELATIONS:
-        problems.append(f"there are {len(header.relations)} relations")
+    if header.task == "regression" and shape.classes != 1:
+        problems.append(f"a regression predicts {shape.classes} numbers, not 1")
+    relations = len(set(header.relations))
+    if not 1 <= relations == len(header.relations) <= MOST_RELATIONS:
+        problems.append(f"the relations are {some(list(header.relations))}")
     if not 0 <= header.dropout < 1:
         problems.append(f"dropout is {header.dropout}")
     if encoders is not None and encoders.d != shape.features:

@@ -7,40 +7,56 @@ without PyTorch.
 from __future__ import annotations
 
 import json
-import math
-import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from markupsafe import Markup
+from linkdist.artifacts.card_scores import (
+    confusion_section,
+    decision_section,
+    estimates_section,
+    estimates_title,
+    relations_section,
+    validation_section,
+    validation_title,
+)
+from linkdist.artifacts.markdown import About, as_list, as_mapping, code, pairs, table, text
+from linkdist.report.score_text import named
 
-from linkdist.report.svg import Frame, curve, evaluation_unit, tag
-
-About: TypeAlias = Mapping[str, Any]
 Columns: TypeAlias = Sequence[Mapping[str, Any]]
-
-LARGEST_CONFUSION = 20
-"""Largest number of classes for which the card has a confusion matrix."""
 
 LONGEST_EXAMPLE, MOST_EXAMPLES = 60, 10
 """Length of an example of a column, and number of columns in the example of a request."""
 
-STALE = (
-    "These values were measured in training, before the model was updated. An update writes no "
-    "report, because the training nodes are not available."
-)
-
-SCORED = {"new_rows": "", "known_rows": "rows of the table", "baselines": ""}
-"""The lists of scores in 'estimates' and the rows they are measured on; empty: see 'rows'."""
+MEASURED = """\
+- The {score} measured on nodes of the training graph. Nodes from another source or from a later
+  time can differ: measure the {same} on labelled nodes of your own.
+- Prediction with links also needs the columns of the neighbours."""
 
 LIMITS = """\
 - Every node is assigned to one of the classes above, even if it belongs to none of them.
 - With the method SelfLinkDist, probabilities are calibrated on validation labels; otherwise they
   are the softmax output of the network.
-- The accuracy is measured on nodes of the training graph. Nodes from another source or from a later
-  time can differ: measure the accuracy on labelled nodes of your own.
-- Prediction with links also needs the columns of the neighbours."""
+""" + MEASURED.format(score="accuracy is", same="accuracy")
+
+LIMITS_OF_TASK = {
+    "regression": """\
+- Nodes whose columns are unlike those of the training get a number all the same, and their
+  prediction interval is as wide as that of other nodes.
+"""
+    + MEASURED.format(score="scores are", same="error"),
+    "multilabel": """\
+- Each label is predicted on its own: a node may get several labels or none, also sets of labels
+  that no node of the training has.
+- Thresholds balance precision and recall of each label (F1). If one of them matters more to you,
+  choose other thresholds of the probabilities.
+"""
+    + MEASURED.format(score="scores are", same="scores"),
+}
+"""The limits for numbers and for several labels."""
+
+OWN_TITLE = {"regression": "Number", "multilabel": "Labels"}
+"""The title of the list of classes, for other tasks."""
 
 
 def model_card(
@@ -55,9 +71,10 @@ def model_card(
     about : mapping
         Facts about the training, as plain JSON. The keys 'id', 'label', 'method', 'setting',
         'epochs', 'seconds', 'data', 'tally', 'estimates', 'scores', 'curve', 'kept', 'confusion',
-        'updates' and 'versions' are shown if they are present.
+        'updates', 'versions', 'task' and
+        'decision' are shown if they are present.
     classes : sequence of str
-        The names of the classes.
+        The names of the classes or labels; for regression, the name of the number.
     columns : sequence of mapping, optional
         'name', 'kind' and 'example' of each feature column, for a model that was trained on
         tables, as `FeatureEncoder.describe` returns them.
@@ -74,31 +91,44 @@ def model_card(
     <BLANKLINE>
     A LinkDist model that predicts the `field` o
     """
-    label = _code(about["label"]) if about.get("label") else "class"
+    task = str(about.get("task"))
     training = {key: about.get(key) for key in ("method", "setting", "epochs", "seconds")}
     what = (
-        f"A LinkDist model that predicts the {label} of a node, one of {len(classes)} classes, "
-        "from the features of the node. It was trained on the links of a graph, but prediction "
-        "needs no links; if links are available, it can use them."
+        f"A LinkDist model that predicts {_what(about, len(classes))}, from the features of the "
+        "node. It was trained on the links of a graph, but prediction needs no links; if links are "
+        "available, it can use them."
     )
     sections = {
         "Use": _usage(name, about, columns),
-        "Estimated accuracy": _estimates(about),
-        "Validation accuracy": _accuracy(about),
-        "Confusion matrix": _confusion(about, classes),
-        "Classes": ", ".join(map(_text, classes)),
+        estimates_title(about): estimates_section(about),
+        "Relations": relations_section(about),
+        validation_title(about): validation_section(about),
+        "Confusion matrix": confusion_section(about, classes),
+        "Decision": decision_section(about, classes),
+        OWN_TITLE.get(task, "Classes"): ", ".join(map(text, classes)),
         "Columns": _columns(columns),
-        "Data": _pairs({**_mapping(about.get("data")), **_mapping(about.get("tally"))}),
-        "Training": _pairs(training),
-        "Versions": _pairs(about.get("versions")),
-        "Limitations": LIMITS,
+        "Data": pairs({**as_mapping(about.get("data")), **as_mapping(about.get("tally"))}),
+        "Training": pairs(training),
+        "Versions": pairs(about.get("versions")),
+        "Limitations": LIMITS_OF_TASK.get(task, LIMITS),
     }
     parts = [f"## {title}\n\n{body}\n" for title, body in sections.items() if body]
-    return f"# {_text(name)}\n\n{what}\n\n" + "\n".join(parts)
+    return f"# {text(name)}\n\n{what}\n\n" + "\n".join(parts)
+
+
+def _what(about: About, count: int) -> str:
+    """What the model predicts, in a sentence."""
+    label = about.get("label")
+    columns = [code(one) for one in as_list(label)] or [code(label)]
+    if about.get("task") == "regression":
+        return f"the {columns[0] if label else 'number'} of a node, a number"
+    if about.get("task") == "multilabel":
+        return f"which of {count} labels a node has" + (f" ({named(columns)})" if label else "")
+    return f"the {columns[0] if label else 'class'} of a node, one of {count} classes"
 
 
 def _usage(name: str, about: About, columns: Columns | None) -> str:
-    ids = f" with the ids in column {_code(about['id'])}" if about.get("id") else ""
+    ids = f" with the ids in column {code(about['id'])}" if about.get("id") else ""
     if columns is None:
         return (
             "In Python, with the features of n nodes as an array of n rows:\n\n"
@@ -139,235 +169,16 @@ def _http(name: str, columns: Columns) -> str:
     )
 
 
-def _estimates(about: About) -> str:
-    """Return a summary, scores of the model and of baselines, and warnings."""
-    known = _mapping(about.get("estimates"))
-    rows = [
-        _score(part, rows_of or str(known.get("rows", "new rows")))
-        for key, rows_of in SCORED.items()
-        for part in _list(known.get(key))
-        if isinstance(part, Mapping)
-    ]
-    if not rows:
-        return ""
-    nodes, by = _number(known.get("labels")), known.get("by")
-    how = "cross-validation" if by == "folds" else by
-    measured = f"The scores were measured on {nodes} labelled nodes, by {how}."
-    warnings = "\n".join(f"- {_text(said)}" for said in _list(known.get("warnings")))
-    parts = [
-        " ".join(map(_text, _list(known.get("verdict")))),
-        _table(["model", "accuracy", "90 % interval", "needs links"], rows),
-        _text(measured),
-        f"Limitations of these scores:\n\n{warnings}" if warnings else "",
-        STALE if about.get("updates") else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _score(part: About, rows_of: str) -> list[str]:
-    """Return a row of the table of scores."""
-    name = _text(f"{part.get('name')}, {rows_of}")
-    between = f"{_share(part.get('low'))} to {_share(part.get('high'))}"
-    return [name, _share(part.get("accuracy")), between, "yes" if part.get("links") else "no"]
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _accuracy(about: About) -> str:
-    rows = _flat(_mapping(about.get("scores")))
-    table = _table(["", "accuracy"], [[_text(key), _share(value)] for key, value in rows])
-    description = describe_curve(about)
-    picture = f"![{_text(description)}](curve.svg)" if description else ""
-    stale = STALE if about.get("updates") else ""
-    return "\n\n".join(part for part in (table if rows else "", picture, stale) if part)
-
-
-def _confusion(about: About, classes: Sequence[str]) -> str:
-    counts: Sequence[Sequence[int]] | None = about.get("confusion")
-    if not counts or len(counts) != len(classes) or len(classes) > LARGEST_CONFUSION:
-        return ""
-    names = [_text(name) for name in classes]
-    rows = [
-        [f"**{name}**", *(f"**{n}**" if i == j else str(n) for j, n in enumerate(row))]
-        for i, (name, row) in enumerate(zip(names, counts, strict=True))
-    ]
-    caption = "Rows are true classes, columns are predicted classes. Correct predictions are bold."
-    nodes, total = _mapping(about.get("scores")).get("validation nodes"), sum(map(sum, counts))
-    if isinstance(nodes, int) and nodes != total:
-        caption += (
-            f" The replicas made {total:,} predictions for {nodes:,} validation nodes; each "
-            "replica predicts its own validation nodes."
-        )
-    return f"{caption}\n\n{_table(['', *names], rows)}"
-
-
 def _columns(columns: Columns | None) -> str:
     rows = [
-        [_text(part.get("name")), _text(part.get("kind")), _example(part.get("example"))]
+        [text(part.get("name")), text(part.get("kind")), _example(part.get("example"))]
         for part in columns or []
     ]
-    return _table(["column", "kind", "example"], rows, align="---") if rows else ""
+    return table(["column", "kind", "example"], rows, align="---") if rows else ""
 
 
 def _example(value: object) -> str:
     """Return a value as JSON, cut if it is long; empty if there is none."""
     spelled = "" if value in (None, []) else json.dumps(value, ensure_ascii=False)
     cut = spelled if len(spelled) <= LONGEST_EXAMPLE else f"{spelled[: LONGEST_EXAMPLE - 1]}…"
-    return _text(cut)
-
-
-def _pairs(values: object) -> str:
-    rows = _flat(_mapping(values))
-    return "\n".join(f"- {_text(key)}: {_text(_number(value))}" for key, value in rows)
-
-
-def _mapping(value: object) -> About:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _flat(values: About, prefix: str = "") -> list[tuple[str, Any]]:
-    """Return pairs of key and value without missing values; nested mappings are flattened."""
-    rows: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        title = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, Mapping):
-            rows += _flat(value, f"{title}, ")
-        elif isinstance(value, list | tuple):
-            rows.append((title, ", ".join(_number(part) for part in value)))
-        elif value is not None:
-            rows.append((title, value))
-    return rows
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "---:") -> str:
-    rule = ["---", *[align] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
-
-
-def _share(value: object) -> str:
-    """Return an accuracy as a percentage."""
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:.1%}"
-    return _text(_number(value))
-
-
-def _number(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
-    return f"{value:,}" if type(value) is int else str(value)
-
-
-def _text(value: object) -> str:
-    """Escape text for Markdown, on one line."""
-    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(str(value).split()))
-
-
-def _code(value: object) -> str:
-    """Return a name as code, or as escaped text if it contains backticks or bars."""
-    plain = " ".join(str(value).split())
-    return _text(value) if "`" in plain or "|" in plain else f"`{plain}`"
-
-
-# The chart of the validation accuracy -------------------------------------------------------------
-
-CARD = Frame(640, 260, 52, 18, 34, 40)
-
-# Colours of medium lightness, because a picture in a README is seen on white and on dark pages.
-STYLE = """
-text { font: 12px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #74797f }
-.title { font-size: 13px; font-weight: 600 }
-.y { text-anchor: end; font-variant-numeric: tabular-nums } .tick { text-anchor: middle }
-.grid { stroke: #808080; stroke-opacity: .25 }
-.run { fill: none; stroke: #2b7fd4; stroke-width: 2; stroke-linejoin: round }
-.many .run { stroke-width: 1.3; stroke-opacity: .75 }
-.best { fill: #c2620c } .word { fill: #c2620c; font-weight: 600 }
-"""
-
-
-def card_curve(about: About) -> str:
-    """Draw the validation accuracy of each replica as a standalone SVG file.
-
-    Parameters
-    ----------
-    about : mapping
-        Its 'curve' has one list of accuracies for each replica. 'kept', if present, has the number
-        of the evaluation that each replica kept, counted from 1.
-
-    Returns
-    -------
-    str
-        SVG; empty if there is no curve.
-
-    Examples
-    --------
-    >>> card_curve({"curve": [[0.5, 0.75, 0.7]]}).count('class="best"')
-    1
-    >>> card_curve({})
-    ''
-    """
-    curves = _curves(about)
-    if not curves:
-        return ""
-    unit, many = _unit(about), len(curves) > 1
-    x, y, axes = CARD.axes([values for values, _ in curves], unit, 4.5, "{:.0%}".format)
-    lines = [
-        curve("run", values, x, y)
-        + tag("circle", class_="best", cx=x(best + 1), cy=y(values[best]), r=4)
-        for values, best in curves
-    ]
-    values, best = curves[0]
-    at, accuracy = x(best + 1), values[best]
-    side = "end" if at > CARD.width / 2 else "start"
-    value = "" if many else f"{accuracy:.1%}"
-    svg = tag(
-        "svg",
-        tag("title", describe_curve(about), id="title"),
-        tag("style", Markup(STYLE)),
-        tag("text", f"Validation accuracy by {unit}", class_="title", x=CARD.left, y=18),
-        axes,
-        tag("g", *lines, class_="many" if many else "one"),
-        tag("text", value, class_="word", x=at, y=y(accuracy) - 9, text_anchor=side),
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {CARD.width} {CARD.height}",
-        width=CARD.width,
-        height=CARD.height,
-        role="img",
-        aria_labelledby="title",
-    )
-    return f"{svg}\n"
-
-
-def describe_curve(about: About) -> str:
-    """Describe the chart in words; empty if there is no curve.
-
-    Examples
-    --------
-    >>> describe_curve({"curve": [[0.5, 0.75, 0.7]]})
-    'Validation accuracy by epoch. Selected: 75.0% at epoch 2 of 3.'
-    """
-    curves = _curves(about)
-    if not curves:
-        return ""
-    unit = _unit(about)
-    selected = [f"{values[best]:.1%} at {unit} {best + 1}" for values, best in curves]
-    shown = ", ".join(selected[:10]) + (", …" if len(selected) > 10 else "")
-    replicas = "" if len(curves) == 1 else f" of {len(curves)} replicas"
-    evaluations = max(len(values) for values, _ in curves)
-    return f"Validation accuracy by {unit}{replicas}. Selected: {shown} of {evaluations}."
-
-
-def _curves(about: About) -> list[tuple[list[float], int]]:
-    """Return accuracies and the index of the kept one; replicas without validation have none."""
-    curves = about.get("curve") or []
-    kept = about.get("kept") or [None] * len(curves)
-    return [
-        (values, values.index(max(values)) if number is None else number - 1)
-        for values, number in zip(curves, kept, strict=True)
-        if values and all(value is not None and 0 <= value <= 1 for value in values)
-    ]
-
-
-def _unit(about: About) -> str:
-    return evaluation_unit(about.get("epochs"), len(about["curve"][0]))
+    return text(cut)

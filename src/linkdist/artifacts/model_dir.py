@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from linkdist._files import replace_directory
+from linkdist.artifacts.card_curve import card_curve
 from linkdist.artifacts.manifest import (
     AGAIN,
     CARD,
@@ -46,7 +47,7 @@ from linkdist.artifacts.manifest import (
     read_header,
     some,
 )
-from linkdist.artifacts.model_card import card_curve, model_card
+from linkdist.artifacts.model_card import model_card
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
@@ -133,7 +134,7 @@ def save_model(directory: Path | str, saved: Saved) -> None:
         "directed": saved.model.directed,
         "dropout": saved.model.network.dropout,
         "columns": columns,
-        "about": _plain(saved.about),
+        "about": without_infinity(saved.about),
         "digests": {name: digest_of(content) for name, content in files.items()},
     }
     files[HEADER] = _write_header(header)
@@ -241,12 +242,18 @@ def _pack(tensors: Mapping[str, Tensor]) -> bytes:
     return content
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Replace NaN and infinity, which JSON does not have, by null."""
+def without_infinity(value: Any) -> Any:  # noqa: ANN401
+    """Replace NaN and infinity, which JSON does not have, by None.
+
+    Examples
+    --------
+    >>> without_infinity({"widths": (1.5, float("inf"))})
+    {'widths': [1.5, None]}
+    """
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): without_infinity(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [without_infinity(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

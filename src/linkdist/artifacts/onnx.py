@@ -5,17 +5,24 @@ The ONNX graph computes the folded MLP of each replica, a chain of operations ov
     x → Gemm, LayerNormalization, LeakyRelu → h
     h → Gemm, LayerNormalization, LeakyRelu, Gemm → logits
 
-The output `probabilities` (n, C) is the mean over replicas; for regression it is `value` (n, 1).
-With the neighbour heads there are also `own_log_probabilities` (n, R, C) and
-`neighbour_log_probabilities` (n, R, C) or, with K heads, (n, R, K, C). Prediction with links
-combines them for replica r and node i with neighbours j of head k,
+The first output is the prediction, the mean over R replicas. With the neighbour heads there are two
+more, for prediction with links:
 
-    softmax(κ_r · own[i, r] + Σ_k α_rk · mean_j neighbour[j, r, k])
+    task              prediction              own head                  neighbour heads
+    classification    probabilities (n, C)    own_log_probabilities     neighbour_log_probabilities
+    multilabel        probabilities (n, C)    own_log_odds              neighbour_log_odds
+    regression        value (n, 1)            own_value                 neighbour_value
 
-and averages over r. A node without neighbours is predicted from `own` alone; a node with neighbours
-of some heads has a κ between 1 and κ_r, in proportion to their α. For several labels, the outputs
-are log-odds, called `own_log_odds` and `neighbour_log_odds`, and sigmoid takes the place of
-softmax; for regression they are numbers, called `own_value` and `neighbour_value`.
+`own` is (n, R, C), and `neighbour` is (n, R, C) for one head and (n, R, K, C) for K heads. Head k
+is relation k; of directed links, heads 2k and 2k + 1 are the links of relation k that start and
+that end at a node. For replica r and node i with neighbours j of head k, the prediction is
+
+    f(κ_r · own[i, r] + Σ_k α_rk · mean_j neighbour[j, r, k])
+
+averaged over r, where f is softmax for classes, sigmoid for several labels, and the identity for
+numbers. The mean is weighted if links have weights. A node without neighbours is predicted from
+`own` alone; a node with neighbours of some heads has a κ between 1 and κ_r, in proportion to their
+α.
 
 The input is either `features` (n, d) as float32, or the raw columns of a table, which the graph
 standardises:
@@ -27,8 +34,10 @@ with NaN for missing values. Raw columns are the default if all columns have the
 then a deployment does not need to standardise them. Dates, categories, text, tags and embeddings
 are encoded outside; examples/onnx_predict.py shows how.
 
-The metadata of the file contains class names, α and columns as JSON. Before the file is written,
-the output of ONNX Runtime is compared with that of the model.
+The metadata of the file contains, as JSON, the task, class names, columns, relations, α (R,) or
+(R, K), κ as 'own', and the decision: half the widths of prediction intervals, or the thresholds of
+several labels, for each mode. Before the file is written, the output of ONNX Runtime is compared
+with that of the model.
 """
 
 from __future__ import annotations
@@ -43,35 +52,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy import sparse
 
 from linkdist._files import replace_bytes
-from linkdist.artifacts.model_dir import Saved
+from linkdist.artifacts.manifest import OUTPUTS
+from linkdist.artifacts.model_dir import Saved, without_infinity
+from linkdist.artifacts.onnx_difference import dense, largest_difference
 from linkdist.data.graph import FeatureMatrix, FloatArray, as_features
 from linkdist.errors import ModelError, OptionError
 from linkdist.kernels import EPSILON, SLOPE
-from linkdist.model import from_features, logits
-from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import Folded
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.standardise import LIMIT
 
 OPSET, IR = 17, 8
 TOLERANCE = 1e-4
-ROWS, PIECE = 256, 4096
+ROWS = 256
 LARGEST = 2**31
 """Largest size of an ONNX file in bytes."""
 
-OUTPUTS = {
-    "classification": (
-        "probabilities",
-        "own_log_probabilities",
-        "neighbour_log_probabilities",
-    ),
-    "multilabel": ("probabilities", "own_log_odds", "neighbour_log_odds"),
-    "regression": ("value", "own_value", "neighbour_value"),
-}
-"""The names of the outputs for each task: the prediction, the own head, the neighbour heads."""
 INNER = "linkdist."
 """Prefix of the names inside the graph."""
 
@@ -109,7 +107,8 @@ def export_onnx(
     Returns
     -------
     float
-        The largest difference between the probabilities of the file and the model.
+        The largest difference between the outputs of the file and the model; of a regression,
+        relative to the range of its numbers.
 
     Raises
     ------
@@ -153,10 +152,10 @@ def onnx_file(
     if encoders is not None:
         feed = _raw(encoders, features, rows)
         features = encoders.transform(_batch(encoders, feed))
-    difference = _difference(runtime, content, saved, features, feed)
+    difference = largest_difference(runtime, content, saved, features, feed)
     if not difference <= TOLERANCE:  # NaN is not, either
         raise ModelError(
-            f"the ONNX file's probabilities differ from the model's by up to {difference:.2g}, "
+            f"the ONNX file's outputs differ from the model's by up to {difference:.2g}, "
             f"more than {TOLERANCE:g}, so it was not written. Try raw=False; if that differs, "
             "too, this is a bug of LinkDist."
         )
@@ -339,16 +338,18 @@ class _Builder:
     def _metadata(self) -> dict[str, str]:
         saved = self.saved
         columns = [] if saved.encoders is None else saved.encoders.columns
-        told = {
+        alpha = saved.model.alpha
+        content = {
             "classes": list(saved.model.classes),
-            "alpha": saved.model.alpha.tolist(),
+            "alpha": (alpha if self.K > 1 else alpha[:, 0]).tolist(),
             "own": saved.model.kappa.tolist(),
+            "columns": [{"name": c.name, "kind": c.kind, "width": c.width} for c in columns],
             "task": saved.model.task,
             "relations": list(saved.model.relations),
             "directed": saved.model.directed,
-            "columns": [{"name": c.name, "kind": c.kind, "width": c.width} for c in columns],
+            "decision": saved.about.get("decision") or {},
         }
-        return {key: json.dumps(value) for key, value in told.items()}
+        return {key: json.dumps(without_infinity(value)) for key, value in content.items()}
 
 
 def _replica(parts: Untyped, r: int) -> Iterator[FloatArray]:
@@ -382,7 +383,7 @@ def _features(saved: Saved, rows: FeatureMatrix | pa.RecordBatch | None) -> Feat
 def _raw(encoders: FeatureEncoder, features: FeatureMatrix, rows: object) -> Feed:
     """Raw inputs with these features; NaN for the missing values of a table."""
     mean, deviation = _statistics(encoders)
-    numbers = mean + deviation * _dense(features)  # (n, d)
+    numbers = mean + deviation * dense(features)  # (n, d)
     ends = np.cumsum([column.width for column in encoders.columns])
     parts = np.split(numbers, ends[:-1], axis=1)
     feed: Feed = {}
@@ -407,37 +408,3 @@ def _batch(encoders: FeatureEncoder, feed: Mapping[str, Array]) -> pa.RecordBatc
                 columns[column.name], column.width, mask=missing
             )
     return pa.record_batch(columns)
-
-
-def _difference(
-    runtime: Untyped, content: bytes, saved: Saved, features: FeatureMatrix, feed: Feed
-) -> float:
-    """The largest difference between the outputs of the file and the model, of both heads."""
-    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    largest = 0.0
-    for start in range(0, features.shape[0], PIECE):
-        here = slice(start, start + PIECE)
-        piece = {name: _dense(values[here]) for name, values in feed.items()}
-        found = session.run(names, piece)
-        expected = _expected(saved, features[here])
-        for name, values in zip(names, found, strict=True):
-            difference = np.abs(values - expected[name]) / np.maximum(np.abs(expected[name]), 1)
-            # Unlike Python's, this maximum keeps NaN.
-            largest = float(np.maximum(largest, difference.max()))
-    return largest
-
-
-def _expected(saved: Saved, features: FeatureMatrix) -> Feed:
-    model = saved.model
-    z, s = logits(model.network, make_inputs(features, model.alpha.device))
-    own = model.output.natural(z).transpose(0, 1)  # (n, R, C)
-    beside = model.output.natural(s).permute(2, 1, 0, 3)  # (n, R, K, C)
-    beside = beside.squeeze(2) if len(s) == 1 else beside
-    parts = (from_features(model, features), own.cpu().numpy(), beside.cpu().numpy())
-    return dict(zip(OUTPUTS[model.task], parts, strict=True))
-
-
-def _dense(values: Untyped) -> Array:
-    dense: Array = values.toarray() if sparse.issparse(values) else np.ascontiguousarray(values)
-    return dense

@@ -18,6 +18,7 @@ from linkdist.cli.options import (
     check_json,
     grouped,
     read_tables,
+    split_names,
     write_json,
 )
 
@@ -44,20 +45,28 @@ def evaluate(
     edges: MoreLinks = None,
     label: Annotated[
         str | None,
-        Option(help="The column with the labels. By default, it is that of the training."),
+        Option(
+            metavar="COLUMN,...",
+            help="The columns with the labels. By default, they are those of the training.",
+        ),
     ] = None,
     device: Device = "auto",
     json_file: JsonFile = None,
 ) -> None:
     """Evaluate a model on labelled rows that it was not trained on.
 
-    Intervals cover 90 %. Without --edges, the table may be larger than memory.
+    For a number, the scores are R², the errors and the coverage of prediction intervals; for
+    several labels, micro and macro F1. Intervals cover 90 %. Without --edges, the table may be
+    larger than memory.
     """
     from linkdist.trained_model import load_model
 
     check_json(json_file)
+    columns = None if label is None else split_names(label)
     with Bars() as bars:
-        scores = load_model(model).evaluate(nodes, edges, label=label, device=device, callback=bars)
+        scores = load_model(model).evaluate(
+            nodes, edges, label=columns, device=device, callback=bars
+        )
     note(str(scores))
     write_json(json_file, scores.as_json())
 
@@ -86,18 +95,20 @@ def suggest(
 ) -> None:
     """Suggest which rows to label next, and write a table to fill in.
 
-    The rows are those that the model is least certain of, spread over the graph. Fill in the empty
-    column and pass the table to 'linkdist train' as --labels.
+    The rows are those that the model is least certain of, spread over the graph; for a number, they
+    are only spread. Fill in the empty columns and pass the table to 'linkdist train' as --labels.
     """
     from linkdist.tables.predictions import write_table
     from linkdist.trained_model import load_model
 
+    trained = load_model(model)
     with Bars() as bars:
-        table = load_model(model).suggest(
-            nodes, edges, count, labels=labels, seed=seed, callback=bars
-        )
+        table = trained.suggest(nodes, edges, count, labels=labels, seed=seed, callback=bars)
     write_table(table, out)
-    label = table.column_names[1]
+    form = trained.label_format
+    columns = ", ".join(map(repr, form.columns))
+    if form.task == "multilabel" and not form.binary:
+        columns += f", with {form.separator or ' '!r} between labels"
     note(
-        f"{table.num_rows} rows to label: {out}. Fill in {label!r}; then train with --labels {out}"
+        f"{table.num_rows} rows to label: {out}. Fill in {columns}; then train with --labels {out}"
     )

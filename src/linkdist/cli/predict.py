@@ -47,7 +47,12 @@ def predict(
     address: Address = None,
     quiet: Quiet = False,
 ) -> None:
-    """Predict the classes of nodes from features or, with --edges, with links.
+    """Predict nodes from features or, with --edges, with links.
+
+    The columns are the ids and, for classes, label, confidence and the probability of each class;
+    for a number, predicted, and low and high, the ends of a prediction interval that contains the
+    true number with a probability of 90 %; for several labels, the labels as in the training and
+    their probabilities. Links are read with the columns of the training.
 
     If an interrupted prediction of a directory is started again, it continues with the files that
     are not done.

@@ -35,6 +35,7 @@ from linkdist.errors import OptionError
 
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import Saved
+    from linkdist.training.measures import Measure
 
 
 FOR_TABLES = ("--budget", "--hold-out-graphs", "--metric", "--class-weight", "--loss")
@@ -80,8 +81,12 @@ class Network:
 
     hidden_size: Annotated[int, Option(help="Width of the hidden layers.", min=1)] = 256
     dropout: Annotated[
-        float, Option(help="Probability of dropping a hidden unit, from 0 to below 1.")
-    ] = 0.5
+        float | None,
+        Option(
+            help="Probability of dropping a hidden unit, from 0 to below 1.",
+            show_default="0.5; 0.1 for regression",
+        ),
+    ] = None
     batch_size: Annotated[
         int | None,
         Option(
@@ -307,11 +312,19 @@ def parse_time(text: str) -> float:
 
 
 def _print_result(saved: Saved, output: Output) -> None:
+    from linkdist.report.score_text import measure_named
+
     estimates = saved.about.get("estimates")
     if estimates is not None:
-        title = f"Estimated accuracy in percent, from {estimates['labels']} labels"
-        print_table(title, list(_estimate_rows(estimates)))
-        for sentence in (*estimates["verdict"], *estimates["warnings"]):
+        measure = measure_named(estimates.get("measure"))
+        what = f"{measure.title} in percent" if measure.percent else measure.title
+        print_table(
+            f"Estimated {what}, from {estimates['labels']} labels",
+            list(_estimate_rows(estimates, measure)),
+        )
+        if relations := list(_relation_rows(estimates, measure)):
+            print_table("Relations", relations)
+        for sentence in _sentences(estimates):
             note(sentence)
     elif scores := saved.about.get("scores"):
         rows = [{"": key, "value": value} for key, value in scores.items()]
@@ -321,17 +334,52 @@ def _print_result(saved: Saved, output: Output) -> None:
     write_json(output.json_file, saved.about)
 
 
-def _estimate_rows(estimates: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _estimate_rows(estimates: Mapping[str, Any], measure: Measure) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table of estimates: this model, then the baselines."""
     new = estimates["rows"]
     groups = ((new, "new_rows"), ("rows of the table", "known_rows"), (new, "baselines"))
     for rows, key in groups:
         for score in estimates[key]:
-            low, high = 100 * score["low"], 100 * score["high"]
+            low, value, high = (_bare(score[part], measure) for part in ("low", "value", "high"))
             yield {
                 "": score["name"],
                 "for": rows,
-                "accuracy": f"{100 * score['accuracy']:.1f}",
-                "90 % interval": f"{low:.1f} to {high:.1f}",
+                measure.title: value,
+                "90 % interval": f"{low} to {high}",
                 "needs links": "yes" if score["links"] else "no",
             }
+
+
+def _bare(value: float | None, measure: Measure) -> str:
+    """Return a score without the sign of percent, which the title of the table has."""
+    from linkdist.report.score_text import score_text
+
+    return score_text(value, measure).removesuffix("\xa0%")
+
+
+def _relation_rows(estimates: Mapping[str, Any], measure: Measure) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table of relations, if there are several."""
+    from linkdist.report.relations import relation_rows
+
+    with_links = estimates["new_rows"][1]["value"]
+    for row in relation_rows(_relations(estimates), with_links, measure):
+        yield {
+            "": row.name,
+            "α": row.alpha,
+            f"{measure.title} without it": row.without,
+            "worth": row.worth,
+        }
+
+
+def _relations(estimates: Mapping[str, Any]) -> list[tuple[Any, Any, Any]]:
+    return [(one["name"], one["alpha"], one["without"]) for one in estimates["relations"]]
+
+
+def _sentences(estimates: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the conclusions, then the warnings."""
+    from linkdist.report.relations import carry_nothing
+
+    yield from estimates["verdict"]
+    if nothing := carry_nothing(_relations(estimates)):
+        yield nothing
+    yield from estimates["warnings"]

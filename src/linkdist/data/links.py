@@ -6,20 +6,16 @@ of the head r. A directed link a → b is an edge (a, b) of the head 2 r, 'out',
 the head 2 r + 1, 'in': the nodes that a points to and the nodes that point to b may tell different
 things. The network has a neighbour head for each.
 
-`as_links` reads links from arrays, sparse matrices and NetworkX graphs.
+`linkdist.data.interchange` reads links from arrays and from the objects of graph libraries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-
-from linkdist.errors import GraphError
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -149,7 +145,7 @@ class Links:
         if not 1 <= K <= MOST_RELATIONS or len(set(self.relations)) != K:
             rule = f"there must be 1 to {MOST_RELATIONS} relations with different names"
             shown = ", ".join(self.relations[:5]) + ", ..." * (K > 5)
-            problems.append(f"{rule}; found {K}: {shown}.")
+            problems.append(f"{rule}; found {K}: {shown}. Merge relations, or leave them out.")
         if self.relation is not None:
             problems += _relation_problems(self.relation, m, K)
         elif K > 1:
@@ -253,48 +249,6 @@ def _relation_problems(relation: npt.NDArray[Any], m: int, K: int) -> list[str]:
     return [f"{rule}; link {row} has {relation[row]}, {int(wrong.sum())} in total."]
 
 
-def as_links(edges: Any, n: int, nodes: Sequence[Hashable] | None = None) -> IntArray:  # noqa: ANN401
-    """Convert links to the form that `Graph.build` takes.
-
-    If nodes have names, links to nodes without a row are skipped, so that a subset of the nodes
-    (for example a fold of a cross-validation) keeps the links between them.
-
-    Parameters
-    ----------
-    edges : array, sparse matrix or NetworkX graph
-        Pairs of linked nodes as an array, list or tensor of shape (m, 2) or (2, m); an (n, n) SciPy
-        matrix whose non-zeros are links; or an object with the `nodes` and `edges` of a NetworkX
-        graph. The rows of a 2 by 2 array are two links.
-    n : int
-        Number of nodes.
-    nodes : sequence of hashable, optional
-        The name of each row, to which links refer; by default the row numbers.
-
-    Examples
-    --------
-    >>> as_links([[0, 1, 2], [1, 2, 0]], n=3).tolist()
-    [[0, 1], [1, 2], [2, 0]]
-    >>> as_links([("a", "b"), ("b", "x")], n=2, nodes=["a", "b"]).tolist()
-    [[0, 1]]
-    >>> as_links(sparse.eye(2), n=2).tolist()
-    [[0, 0], [1, 1]]
-    """
-    if sparse.issparse(edges):
-        return _from_matrix(edges, n)
-    pairs = _pairs(edges)
-    if nodes is None:
-        return _as_rows(pairs)
-    if len(nodes) != n:
-        raise GraphError(
-            f"nodes must contain a name for each row; found {len(nodes)} names for {n} rows."
-        )
-    row = {name: i for i, name in enumerate(nodes)}
-    if len(row) != n:
-        raise GraphError(f"nodes must have different names; {n - len(row)} of {n} are duplicates.")
-    known = [(row[a], row[b]) for a, b in pairs.tolist() if a in row and b in row]
-    return np.array(known, dtype=np.int64).reshape(-1, 2)
-
-
 def with_own_loops(links: IntArray, n: int) -> IntArray:
     """Add a self-loop to every node without a link, so that training on links includes it.
 
@@ -368,38 +322,3 @@ def _pair_problems(pairs: npt.NDArray[Any], n: int) -> list[str]:
     row = int(outside.argmax())
     found = f"link {row} is {pairs[row].tolist()}"
     return [f"links must be pairs of nodes 0..{n - 1}; {found}, {int(outside.sum())} in total."]
-
-
-def _from_matrix(matrix: sparse.spmatrix, n: int) -> IntArray:
-    if matrix.shape != (n, n):
-        raise GraphError(
-            f"an adjacency matrix must have one row and one column per node, {n} by {n}; "
-            f"found {matrix.shape[0]} by {matrix.shape[1]}."
-        )
-    return np.stack(matrix.nonzero(), axis=1).astype(np.int64)
-
-
-def _pairs(edges: Any) -> npt.NDArray[Any]:  # noqa: ANN401
-    if hasattr(edges, "nodes") and hasattr(edges, "edges"):
-        edges = [(a, b) for a, b, *_ in edges.edges]
-    try:
-        pairs = np.asarray(edges)
-    except ValueError as error:
-        raise GraphError(f"links must be pairs, (m, 2) or (2, m): {error}.") from error
-    if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    if pairs.ndim == 2 and pairs.shape[0] == 2 and pairs.shape[1] != 2:
-        pairs = pairs.T
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise GraphError(f"links must be pairs, (m, 2) or (2, m); found shape {pairs.shape}.")
-    return pairs
-
-
-def _as_rows(pairs: npt.NDArray[Any]) -> IntArray:
-    kind = pairs.dtype.kind
-    if kind not in "iuf" or (kind == "f" and (pairs != np.floor(pairs)).any()):
-        raise GraphError(
-            f"links must be pairs of row numbers; found {pairs.dtype}, such as {pairs.flat[0]!r}. "
-            "If nodes have names, pass the name of each row with nodes=."
-        )
-    return pairs.astype(np.int64)

@@ -5,8 +5,8 @@ near that features alone give few classes. The rest has to come from links, and 
 that help and links that do not:
 
 - `graph_of_relations`: links of three relations, of which one joins nodes of the same class;
-- `graph_of_directions`: nodes whose class is that of the nodes they link to, and is unrelated to
-  the nodes that link to them;
+- `graph_of_directions`: nodes whose class depends on the nodes that they link to, and not on the
+  nodes that link to them;
 - `graph_of_weights`: links within a class, and as many random links of low weight;
 - `graph_of_rare_class`: two classes, of which one is rare.
 
@@ -17,13 +17,12 @@ other nodes. The same seed gives the same graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from linkdist.data.graph import UNKNOWN, FloatArray, Graph, IntArray
+from linkdist.data.graph import UNKNOWN, FloatArray, Graph, IntArray, stacked
 from linkdist.data.links import Links
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError
@@ -35,8 +34,6 @@ APART = 1.5
 """Length of the class means; the standard deviation of the noise is 1 in each direction."""
 RARE_APART = 3.0
 """The distance of the means of the rare class and the other."""
-LINKED, RANDOM = 4, 8
-"""Links of a member to others that tell its class, and of others to it that tell nothing."""
 HEAVY, LIGHT = (0.5, 1.5), (0.01, 0.05)
 """The ranges of the weights of links within a class and of random links."""
 MOST_LINKS = 0.5
@@ -116,49 +113,67 @@ def graph_of_relations(
 
 
 def graph_of_directions(
-    seed: int, n: int = 6000, labels: int = 120, homophily: float = 0.75
+    seed: int, n: int = 3000, labels: int = 120, homophily: float = 0.75, degree: int = 5
 ) -> Made:
     """A directed graph in which only the nodes that a node links to say what its class is.
 
-    Half of the nodes are members, which have a class that is to be predicted. The other half have
-    a class too, but nobody knows it. A member links to others that are mostly of its own class, and
-    twice as many random others link to it.
+    A node has a class, and a kind that has nothing to do with it. It links to nodes whose kind is
+    mostly its class. So the kinds of the nodes that it links to tell the class of a node, and the
+    kinds of the nodes that link to it tell nothing. Features tell both, class and kind.
 
     Parameters
     ----------
     seed : int
         Random seed.
     n, labels : int
-        Number of nodes, and of members with a label for training.
+        Number of nodes, and of labels for training.
     homophily : float
-        The share of the links from a member that are within a class.
+        The share of the links that lead to a node whose kind is the class of the first node.
+    degree : int
+        The number of nodes that a node links to; fewer if some are drawn twice.
 
     Returns
     -------
     Made
-        Nodes that are not members have no label.
+        Every link helps its first node; see `outgoing_alone`.
 
     Examples
     --------
     >>> graph, split, helpful = graph_of_directions(seed=0)
     >>> graph.heads
     ('links (out)', 'links (in)')
-    >>> round(float(helpful.mean()), 2), len(split.test)
-    (0.33, 2880)
     """
-    _check(n // 2, labels, CLASSES, RANDOM, (homophily,))
+    _check(n, labels, CLASSES, degree, (homophily,))
     random = np.random.default_rng([2, seed])
-    y, members = random.integers(CLASSES, size=n), n // 2
-    there = _links_of(random, y, members * LINKED, homophily, members)
-    back = _different(partial(_pairs, random, members, members, n), members * RANDOM, n)
-    links = Links(np.concatenate([there, back[:, ::-1]]), directed=True)
-    known = np.where(np.arange(n) < members, y, UNKNOWN)
-    graph = Graph.build(_features(random, y), links, known, name="directions")
-    return Made(
-        graph,
-        _split(np.arange(members), random.permutation(members)[:labels]),
-        graph.links[:, 0] < members,
+    y, kind = random.integers(CLASSES, size=(2, n))
+    start = np.repeat(np.arange(n), degree)
+    alike = _of_classes(random, _by_class(kind), y[start])
+    end = np.where(
+        random.random(len(start)) < homophily, alike, random.integers(n, size=len(start))
     )
+    pairs = np.stack([start, end], axis=1)
+    links = Links(np.unique(pairs[start != end], axis=0), directed=True)
+    x = np.hstack([_features(random, y), _features(random, kind)])
+    graph = Graph.build(x, links, y, name="directions")
+    split = _split(np.arange(n), random.permutation(n)[:labels])
+    return Made(graph, split, np.ones(len(graph.links), dtype=bool))
+
+
+def outgoing_alone(graph: Graph) -> Graph:
+    """An undirected graph in which a node has the nodes that it links to as its only neighbours.
+
+    Each node has a copy without a label, and is linked with the copies of those nodes.
+
+    Examples
+    --------
+    >>> graph, _, _ = graph_of_directions(seed=0)
+    >>> alone = outgoing_alone(graph)
+    >>> alone.n, len(alone.links) == len(graph.links), alone.heads
+    (6000, True, ('links',))
+    """
+    links = Links(graph.links + np.array([0, graph.n]))
+    labels = np.concatenate([graph.labels, np.full(graph.n, UNKNOWN)])
+    return Graph.build(stacked([graph.features] * 2), links, labels, graph.classes)
 
 
 def graph_of_weights(
@@ -194,7 +209,7 @@ def graph_of_weights(
     taken = set(_keys(clean, n).tolist())
 
     def others(count: int) -> IntArray:
-        pairs = _pairs(random, n, 0, n, count)
+        pairs = random.integers(n, size=(count, 2))
         return pairs[[key not in taken for key in _keys(pairs, n).tolist()]]
 
     noise = _different(others, m, n)
@@ -274,33 +289,20 @@ def _split(nodes: IntArray, train: IntArray) -> Split:
     return Split(np.sort(train), none, np.setdiff1d(nodes, train))
 
 
-def _links_of(
-    random: np.random.Generator, y: IntArray, count: int, share: float, members: int | None = None
-) -> IntArray:
-    """Different links (count, 2), of which a share is within a class.
-
-    With `members`, links are from the first nodes, so many, to the others.
-    """
-    n = len(y)
-    last, first = (n, 0) if members is None else (members, members)
-    others, inside = _by_class(y[first:]), round(share * count)
+def _links_of(random: np.random.Generator, y: IntArray, count: int, share: float) -> IntArray:
+    """Different links (count, 2), of which a share is within a class."""
+    n, others, inside = len(y), _by_class(y), round(share * count)
 
     def within(size: int) -> IntArray:
-        nodes = random.integers(last, size=size)
-        return np.stack([nodes, first + _of_classes(random, others, y[nodes])], axis=1)
+        nodes = random.integers(n, size=size)
+        return np.stack([nodes, _of_classes(random, others, y[nodes])], axis=1)
 
     def between(size: int) -> IntArray:
-        pairs = _pairs(random, last, first, n, size)
+        pairs = random.integers(n, size=(size, 2))
         apart: IntArray = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
         return apart
 
     return np.concatenate([_different(within, inside, n), _different(between, count - inside, n)])
-
-
-def _pairs(random: np.random.Generator, last: int, first: int, n: int, size: int) -> IntArray:
-    """Pairs (size, 2) of a node below `last` and one from `first` on."""
-    ends = random.integers(last, size=size), random.integers(first, n, size=size)
-    return np.stack(ends, axis=1)
 
 
 def _by_class(y: IntArray) -> list[IntArray]:

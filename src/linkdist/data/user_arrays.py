@@ -1,20 +1,18 @@
-"""Read what scikit-learn users pass: labels with gaps, names of rows, masks and links."""
+"""Read what scikit-learn users pass: names of rows, graphs, masks and weights."""
 
 from __future__ import annotations
 
-import math
-import numbers
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import _check_sample_weight
 
 from linkdist.data.graph import UNKNOWN, FloatArray, IntArray
-from linkdist.data.links import as_links, with_own_loops
-from linkdist.errors import OptionError
+from linkdist.data.user_labels import is_absent
+from linkdist.errors import GraphError, OptionError
 
 
 def row_names(X: Any, nodes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:  # noqa: ANN401
@@ -25,45 +23,54 @@ def row_names(X: Any, nodes: Sequence[Hashable] | None) -> Sequence[Hashable] | 
     return None if index == list(range(len(index))) else index
 
 
-def mask_of(data: Any, name: str) -> npt.NDArray[np.bool_] | None:  # noqa: ANN401
-    """A mask of nodes in a PyTorch Geometric object, if it has one."""
-    mask = getattr(data, name, None)
-    if mask is None:
+def group_numbers(groups: Any, n: int) -> IntArray | None:  # noqa: ANN401
+    """The number of the graph that each of n rows belongs to, from the names of the graphs.
+
+    Examples
+    --------
+    >>> group_numbers(["fr", "de", "fr"], 3)
+    array([1, 0, 1])
+    >>> group_numbers(["fr", None], 3)
+    Traceback (most recent call last):
+    linkdist.errors.GraphError: groups must name the graph of each row, shape (3,); found (2,). \
+groups must not be missing; row 1 has none, 1 in total.
+    """
+    if groups is None:
         return None
-    array = np.asarray(mask, dtype=bool)
-    if array.ndim != 1:
-        raise OptionError(f"{name} must be one mask; found shape {array.shape}. Choose a column.")
-    return array
+    names = np.asarray(groups, dtype=object)
+    problems = []
+    if names.shape != (n,):
+        rule = f"groups must name the graph of each row, shape ({n},)"
+        problems.append(f"{rule}; found {names.shape}.")
+    missing = [row for row, name in enumerate(names.ravel().tolist()) if is_absent(name)]
+    if missing:
+        found = f"row {missing[0]} has none, {len(missing)} in total"
+        problems.append(f"groups must not be missing; {found}.")
+    if problems:
+        raise GraphError(" ".join(problems))
+    numbers: IntArray = np.unique(names.astype(str), return_inverse=True)[1].astype(np.int64)
+    return numbers
 
 
-def links_of(edges: Any, n: int, nodes: Sequence[Hashable] | None) -> IntArray:  # noqa: ANN401
-    """Sorted links between n nodes, with a self-loop for every node without one."""
-    none = np.empty((0, 2), dtype=np.int64)
-    links = none if edges is None else as_links(edges, n, nodes)
-    if links.size and (links.min() < 0 or links.max() >= n):
-        return links  # Graph.build raises the error
-    return with_own_loops(links, n)
+def results_of(*calls: Callable[[], Any]) -> list[Any]:
+    """The results of all calls, or one GraphError with the messages of all that fail.
 
-
-def known_labels(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:  # noqa: ANN401
-    """Labels as an array of one type, and a mask of the known ones."""
-    values = column_or_1d(y, warn=True)
-    if values.dtype.kind != "O":
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        return values, ~missing & (values != UNKNOWN if values.dtype.kind in "iuf" else True)
-    known = np.array([not _missing(value) for value in values], dtype=bool)
-    if not known.any():
-        return values, known
-    present = np.array(values[known].tolist())
-    whole = np.full(len(values), present[0], dtype=present.dtype)
-    whole[known] = present
-    return whole, known
-
-
-def _missing(value: Any) -> bool:  # noqa: ANN401
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    return isinstance(value, numbers.Real) and (math.isnan(value) or float(value) == UNKNOWN)
+    Examples
+    --------
+    >>> results_of(lambda: 1, lambda: group_numbers(["a"], 2), lambda: group_numbers([None], 1))
+    Traceback (most recent call last):
+    linkdist.errors.GraphError: groups must name the graph of each row, shape (2,); found (1,). \
+groups must not be missing; row 0 has none, 1 in total.
+    """
+    results, problems = [], []
+    for call in calls:
+        try:
+            results.append(call())
+        except GraphError as error:
+            problems.append(str(error))
+    if problems:
+        raise GraphError(" ".join(problems))
+    return results
 
 
 def row_numbers(validation: npt.ArrayLike, n: int) -> IntArray:

@@ -31,10 +31,9 @@ from linkdist.artifacts.manifest import some
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.prediction import predict_table, table_columns
+from linkdist.prediction import predict_table, prediction_columns, table_columns, warn_of_gaps
 from linkdist.progress import Callback
 from linkdist.tables.io import SUFFIXES, open_table
-from linkdist.tables.predictions import prediction_schema
 from linkdist.tables.validation import Problems
 
 PARQUET = tuple(suffix for suffix, kind in SUFFIXES.items() if kind == "Parquet")
@@ -140,6 +139,7 @@ def predict_directory(
     digest = _digest(saved)
     aside = out.with_name(f".{out.name}.{digest}")
     pieces = _pieces(dataset, aside, saved)
+    warn_of_gaps(saved, callback)
     if workers is not None:
         need_ray()
     _prepare(out, aside, pieces)
@@ -236,9 +236,11 @@ def _check_target(dataset: Path, out: Path) -> None:
 
 
 def _digest(saved: Saved) -> str:
-    """A digest of the model, 32 hexadecimal digits."""
+    """A digest of all that predictions depend on, 32 hexadecimal digits."""
     _, encoders = table_columns(saved)
-    digest = hashlib.sha256(json.dumps([saved.model.classes, encoders.state()]).encode())
+    read = {name: saved.about.get(name) for name in ("id", "label", "label_format", "decision")}
+    parts = [saved.model.classes, saved.model.task, encoders.state(), read]
+    digest = hashlib.sha256(json.dumps(parts).encode())
     for tensor in saved.model.network.state_dict().values():
         digest.update(tensor.contiguous().numpy().data)
     return digest.hexdigest()[:32]
@@ -268,7 +270,7 @@ def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
     if not pieces:
         raise TableError(f"{dataset}: none of its files has rows.")
     for kind in types:
-        prediction_schema(column, kind, saved.model.classes)
+        prediction_columns(saved).schema(column, kind)
     return pieces
 
 

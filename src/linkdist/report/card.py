@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from linkdist.report import score_text
 from linkdist.report._jinja import render
 
 
@@ -26,4 +27,13 @@ def model_html(classes: Sequence[str], columns: Mapping[str, str], about: Mappin
     True
     """
     about = {"method": None, "label": None, "estimates": None, **about}
-    return render("card.html", classes=classes, columns=columns, about=about)
+    return render(
+        "card.html",
+        classes=classes,
+        columns=columns,
+        about=about,
+        label=score_text.named(about["label"]) if about["label"] else None,
+        task=about.get("task", "classification"),
+        measure=score_text.measure_named((about["estimates"] or {}).get("measure")),
+        texts=score_text,
+    )

@@ -1,4 +1,4 @@
-"""Charts of the report: scores, learning curves, heat maps, reliability and the hidden layer.
+"""Charts of the report: learning curves, heat maps, reliability and the hidden layer.
 
 Colour is never the only distinction: shape, position or text carry the same information. Classes
 use seven colours and three shapes in turn, which gives 21 different marks. A filled mark is a known
@@ -8,7 +8,6 @@ label, a hollow mark is a prediction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -18,10 +17,8 @@ from markupsafe import Markup
 from linkdist.data.graph import IntArray
 from linkdist.report.hidden_map import Array, HiddenMap
 from linkdist.report.metrics import BINS, Reliability, ValidationMetrics
+from linkdist.report.score_text import MODES as MODES
 from linkdist.report.svg import Axis, Frame, curve, drawing, line, percent, short, tag
-from linkdist.training.panel.estimates import Estimates, Score
-
-MODES = {"features": "from features", "links": "with links"}
 
 SHOWN = 20
 """Number of classes that are shown separately; further classes are combined."""
@@ -29,104 +26,10 @@ SHOWN = 20
 LIGHT = ("#0072b2", "#d9600a", "#00896a", "#b8458c", "#45a3d9", "#8f7400", "#6d2140")
 DARK = ("#4a94e0", "#f58a3c", "#2fbf97", "#ec93c8", "#a3daf8", "#d9c84a", "#c4607c")
 SHAPES = 3
+LIGHT_ORDER = ("#14466b", "#4a8fbf", "#8a8d91", "#dd8a3f", "#9c3d04")
+DARK_ORDER = ("#5aa9e6", "#a9d2f2", "#b9bcc1", "#f6c08c", "#f08534")
+"""Colours of ordered groups, such as numbers from low to high."""
 _whole_percent = partial(percent, digits=0)
-
-
-# Accuracy of the model and of baselines -----------------------------------------------------------
-
-DRAWN = 8
-"""Number of baselines in the chart; the table lists all of them."""
-BASELINES = "Baselines, "
-WIDTH, EDGE, LANE, OVER = 640, 28, 38, 34
-"""Width, horizontal margin, height of a score and height of a group's title."""
-
-
-def score_groups(estimates: Estimates) -> dict[str, list[Score]]:
-    """Group the scores under titles; empty groups are left out.
-
-    Examples
-    --------
-    >>> ours = [Score("this model, from features", 0.8, 0.7, 0.9, False)]
-    >>> score_groups(Estimates(20, "folds", ours, [], [], []))["This model, new rows"][0].name
-    'from features'
-    """
-    new, known = (
-        [replace(score, name=score.name.removeprefix("this model, ")) for score in scores]
-        for scores in (estimates.new_rows, estimates.known_rows)
-    )
-    groups = [
-        (f"This model, {estimates.rows}", new),
-        ("This model, rows of the table", known),
-        (BASELINES + estimates.rows, estimates.baselines),
-    ]
-    return {title: scores for title, scores in groups if scores}
-
-
-def score_chart(estimates: Estimates) -> Markup:
-    """Draw accuracies with their 90 % intervals: this model, then the best baselines.
-
-    Names are above their lines, so that long names can be read on a phone.
-
-    Examples
-    --------
-    >>> ours = [Score("this model, from features", 0.8, 0.7, 0.9, False)]
-    >>> score_chart(Estimates(20, "folds", ours, [], [], [])).count("<circle")
-    1
-    """
-    groups = {title: scores[:DRAWN] for title, scores in score_groups(estimates).items()}
-    lowest = min(score.low for scores in groups.values() for score in scores)
-    axis = Axis.rounded([lowest, 1.0], EDGE, WIDTH - EDGE, most=6, least=0.01)
-    rows, y = [], 0
-    for title, scores in groups.items():
-        tone = "rest" if title.startswith(BASELINES) else "features"
-        rows.append(tag("text", title, class_="group", x=EDGE, y=y + 22))
-        y += OVER
-        for score in scores:
-            rows.append(_score_row(score, tone, axis, y))
-            y += LANE
-    ours = axis(estimates.new_rows[0].value)
-    guide = tag("g", line("guide", ours, OVER, ours, y), class_="features")
-    grid = axis.draw_x(y + 20, _whole_percent, grid=(OVER, y))
-    description = " ".join(
-        f"{title}: {'; '.join(_score_text(score) for score in scores)}."
-        for title, scores in groups.items()
-    )
-    title = "Accuracy of this model and of baselines"
-    return drawing(WIDTH, y + 30, "scores", title, description, grid, guide, *rows)
-
-
-def _score_row(score: Score, tone: str, axis: Axis, top: float) -> Markup:
-    name, y = f"{short(score.name, 40)}{_needs(score)}", top + 26
-    return tag(
-        "g",
-        tag("title", _score_text(score)),
-        line("track", axis.start, y, axis.end, y),
-        line("span", axis(score.low), y, axis(score.high), y),
-        tag("circle", class_="best", cx=axis(score.value), cy=y, r=5.5),
-        tag("text", name, class_="who", x=EDGE, y=top + 15),
-        tag("text", percent(score.value), class_="y word scored", x=WIDTH - EDGE, y=top + 15),
-        class_=tone,
-    )
-
-
-def _score_text(score: Score) -> str:
-    value = percent(score.value)
-    return f"{score.name}{_needs(score)} {value}, 90\xa0% interval {interval_text(score)}"
-
-
-def _needs(score: Score) -> str:
-    return " (needs links)" if score.links and score.name != MODES["links"] else ""
-
-
-def interval_text(score: Score) -> str:
-    r"""Return the interval of a score as text.
-
-    Examples
-    --------
-    >>> interval_text(Score("features", 0.8, 0.701, 0.9, False))
-    '70.1 to 90.0\xa0%'
-    """
-    return f"{100 * score.low:.1f} to {percent(score.high)}"
 
 
 # Validation accuracy over training ----------------------------------------------------------------
@@ -362,25 +265,30 @@ def draw_map(found: HiddenMap, names: Sequence[str], shown: Sequence[int]) -> Ma
     for i in np.argsort(found.known, kind="stable").tolist():  # known labels are on top
         c, known = int(found.classes[i]), bool(found.known[i])
         title = f"{found.ids[i]}: {names[c]}{'' if known else ', predicted'}"
-        marks.append(class_mark(rank.get(c), places[i, 0], places[i, 1], known, title))
+        x, y = places[i].tolist()
+        marks.append(class_mark(rank.get(c), x, y, known, title, found.ordered))
     sizes = {c: int((found.classes == c).sum()) for c in shown}
     counts = "; ".join(f"{names[c]}: {n}" for c, n in sizes.items() if n)
     return drawing(
         MAP_WIDTH, MAP_HEIGHT, "map", f"Map of the hidden layer by {found.method}",
-        f"{len(places)} nodes. Number of nodes in each class: {counts}.",
+        f"{len(places)} nodes. Number of nodes with each mark: {counts}.",
         *marks, *_class_labels(places, found.classes, sizes, names),
     )  # fmt: skip
 
 
-def class_mark(rank: int | None, x: float, y: float, known: bool, title: str = "") -> Markup:
+def class_mark(
+    rank: int | None, x: float, y: float, known: bool, title: str = "", ordered: bool = False
+) -> Markup:
     """Draw the mark of a class. Each rank has its own pair of colour and shape; None is the rest.
+
+    The colours of ordered groups go from blue to orange.
 
     Examples
     --------
     >>> class_mark(0, 8.0, 8.0, known=True)
     Markup('<circle class="mark known c0" cx="8.0" cy="8.0" r="4.2"/>')
     """
-    tone = "rest" if rank is None else f"c{rank % len(LIGHT)}"
+    tone = "rest" if rank is None else f"o{rank}" if ordered else f"c{rank % len(LIGHT)}"
     kind = f"mark{' known' * known} {tone}"
     inner = [tag("title", title)] if title else []
     shape = None if rank is None else rank % SHAPES

@@ -24,13 +24,17 @@ PCA_COMPONENTS = 50
 
 
 class HiddenMap(NamedTuple):
-    """Nodes in a plane: coordinates (k, 2), ids, classes, and whether the labels are known."""
+    """Nodes in a plane: coordinates (k, 2), ids, classes, and whether the labels are known.
+
+    `ordered` says whether the classes are groups of numbers in ascending order.
+    """
 
     method: str
     places: Array
     ids: list[str]
     classes: IntArray
     known: npt.NDArray[np.bool_]
+    ordered: bool = False
 
 
 def map_hidden_layer(
@@ -51,15 +55,27 @@ def map_hidden_layer(
     ids : sequence
         The ids of the nodes.
     """
-    random = np.random.default_rng(0)
-    nodes = np.sort(random.choice(graph.n, min(MAP_NODES, graph.n), replace=False))
-    known = graph.labels[nodes] != UNKNOWN
+    known = graph.labels != UNKNOWN
+    classes = np.where(known, graph.labels, p.argmax(axis=1))
+    return map_nodes(network, inputs, ids, classes, known)
+
+
+def map_nodes(
+    network: ForkedMLP,
+    inputs: Inputs,
+    ids: Sequence[Any],
+    classes: IntArray,
+    known: npt.NDArray[np.bool_],
+) -> HiddenMap:
+    """Map a random sample of the n nodes, whose classes (n,) are known or predicted."""
+    random, n = np.random.default_rng(0), len(classes)
+    nodes = np.sort(random.choice(n, min(MAP_NODES, n), replace=False))
     return HiddenMap(
         "t-SNE" if len(nodes) >= TSNE_NODES else "PCA",
         project(_hidden(network, inputs, nodes)),
         [str(ids[i]) for i in nodes.tolist()],
-        np.where(known, graph.labels[nodes], p[nodes].argmax(axis=1)),
-        known,
+        classes[nodes],
+        known[nodes],
     )
 
 

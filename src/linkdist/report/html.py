@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from linkdist.data.graph import IntArray
-from linkdist.report import charts
+from linkdist.report import charts, relations, score_chart, score_text, task_charts
 from linkdist.report._jinja import render
-from linkdist.report.charts import interval_text
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
+from linkdist.report.score_text import interval_text, measure_named, named
 from linkdist.report.svg import evaluation_unit, percent, plain, short
+from linkdist.report.task_html import task_data
+from linkdist.report.task_metrics import TaskMetrics
 from linkdist.training.measures import wilson as interval
-from linkdist.training.panel.estimates import Estimates, Score
 
 METHODS = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}
 
@@ -26,14 +27,14 @@ FEW_EVALUATIONS = 3
 """SelfLinkDist has no learning curve with fewer evaluations than this."""
 
 
-def render_report(name: str, metrics: Metrics, about: Mapping[str, Any]) -> str:
+def render_report(name: str, metrics: Metrics | TaskMetrics, about: Mapping[str, Any]) -> str:
     """Render the report of a model.
 
     Parameters
     ----------
     name : str
         The name of the model.
-    metrics : Metrics
+    metrics : Metrics or TaskMetrics
         The result of `linkdist.report.metrics.compute_metrics`.
     about : mapping
         Facts about the training. The keys 'label', 'method', 'epochs', 'seconds' and 'date' are
@@ -56,22 +57,56 @@ def render_report(name: str, metrics: Metrics, about: Mapping[str, Any]) -> str:
     '<!doctype html>'
     """
     metrics = _printable(metrics)
-    shown = shown_classes(metrics.labelled)
-    facts = {key: about.get(key) for key in ("label", "method", "epochs", "seconds", "date")}
+    facts = {key: about.get(key) for key in ("method", "epochs", "seconds", "date")}
+    facts["label"] = named(about["label"]) if about.get("label") else None
+    estimates = metrics.estimates
+    special = (
+        task_data(metrics) if isinstance(metrics, TaskMetrics) else _class_data(metrics, about)
+    )
     return render(
         "report.html",
         **_printable({"name": name, **facts}),
         metrics=metrics,
         methods=METHODS,
-        estimates=metrics.estimates,
-        accuracies=_accuracies(metrics),
-        links=_links(metrics, shown),
-        shown=shown,
-        few_links=FEW_LINKS,
+        estimates=estimates,
+        measure=measure_named(estimates.measure if estimates else None),
+        tiles=_tiles(metrics),
+        relations=_relations(metrics),
         charts=charts,
+        task_charts=task_charts,
+        score_chart=score_chart,
+        texts=score_text,
         validation=metrics.validation,
-        **_validation(metrics, metrics.validation, shown, about) if metrics.validation else {},
+        **special,
     )
+
+
+def _class_data(metrics: Metrics, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of the templates about classes."""
+    shown = shown_classes(metrics.labelled)
+    data = {
+        "task": "classification",
+        "links": _links(metrics, shown),
+        "shown": shown,
+        "few_links": FEW_LINKS,
+        "groups": metrics.classes,
+    }
+    if metrics.validation:
+        data |= _validation(metrics, metrics.validation, shown, about)
+    return data
+
+
+def _relations(metrics: Metrics | TaskMetrics) -> dict[str, Any]:
+    """The table of relations; without rows if there is one relation."""
+    estimates = metrics.estimates
+    measure = measure_named(estimates.measure if estimates else None)
+    found = [(one.name, one.alpha, one.without) for one in metrics.relations]
+    with_links = estimates.new_rows[1].value if estimates else None
+    return {
+        "rows": relations.relation_rows(found, with_links, measure),
+        "nothing": relations.carry_nothing(found),
+        "how_to_read": relations.HOW_TO_READ,
+    }
 
 
 def _printable(value: Any) -> Any:  # noqa: ANN401
@@ -83,26 +118,31 @@ def _printable(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, list | tuple):
         parts = map(_printable, value)
         return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
-    if isinstance(value, Metrics | Estimates | Score):
+    if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{name: _printable(part) for name, part in vars(value).items()})
     return value
 
 
-def _accuracies(metrics: Metrics) -> list[tuple[str, float, str]]:
-    """Return mode, accuracy and interval of the accuracies at the top of the page."""
+def _tiles(metrics: Metrics | TaskMetrics) -> list[tuple[str, str, str]]:
+    """Return name, value and note of the scores at the top of the page."""
     if estimates := metrics.estimates:
+        measure = measure_named(estimates.measure)
         note = f"for {estimates.rows}; 90\xa0% interval "
         return [
-            ("links" if score.links else "features", score.value, note + interval_text(score))
+            (
+                f"{measure.title} {charts.MODES['links' if score.links else 'features']}",
+                score_text.score_text(score.value, measure),
+                note + interval_text(score.low, score.high, measure),
+            )
             for score in estimates.new_rows
         ]
-    accuracies = []
-    if validation := metrics.validation:
+    tiles = []
+    if isinstance(metrics, Metrics) and (validation := metrics.validation):
         for mode, found in validation.modes.items():
             low, high = interval(found.accuracy, validation.nodes, z=1.96)
             note = f"95\xa0% interval {100 * low:.0f} to {percent(high, 0)}"
-            accuracies.append((mode, found.accuracy, note))
-    return accuracies
+            tiles.append((f"accuracy {charts.MODES[mode]}", percent(found.accuracy), note))
+    return tiles
 
 
 def _validation(
@@ -127,6 +167,17 @@ def _validation(
         "reliability_charts": {
             mode: charts.reliability_diagram(found.reliability, mode)
             for mode, found in modes.items()
+        },
+        "ranking_charts": {
+            mode: task_charts.precision_recall_curve(
+                found.ranking.curve,
+                found.ranking.share,
+                metrics.classes[found.ranking.positive],
+                found.ranking.chosen,
+                mode,
+            )
+            for mode, found in modes.items()
+            if found.ranking
         },
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,19 @@ from linkdist.data.splits import Split
 from linkdist.model import logits
 from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import Inputs, make_inputs
+from linkdist.report.held_out import HeldOut, chosen_scores, held_out_predictions
 from linkdist.report.hidden_map import Array, HiddenMap, map_hidden_layer
+from linkdist.report.ranking import RankingMetrics, rank_rare_class
+from linkdist.report.task_metrics import (
+    TaskMetrics,
+    TaskValidation,
+    compute_task_metrics,
+    rounded,
+    validate_task,
+    with_map,
+)
 from linkdist.training.fit import Fit
-from linkdist.training.panel.estimates import Estimates
+from linkdist.training.panel.estimates import Estimates, RelationWorth
 
 BINS = 10
 """Number of equally wide confidence bins for calibration."""
@@ -69,12 +80,16 @@ class Reliability(NamedTuple):
 
 
 class ModeMetrics(NamedTuple):
-    """Metrics of one prediction mode; rows of `confusion` are true classes."""
+    """Metrics of one prediction mode; rows of `confusion` are true classes.
+
+    `ranking` is about the rarest class, where it is rare or one of two.
+    """
 
     accuracy: float
     confusion: IntArray
     scores: ClassScores
     reliability: Reliability
+    ranking: RankingMetrics | None = None
 
 
 class ValidationMetrics(NamedTuple):
@@ -91,12 +106,32 @@ class ValidationMetrics(NamedTuple):
     modes : mapping of str to ModeMetrics
         Metrics of the kept weights. They count one prediction for each pair of a replica and one
         of its validation nodes.
+    chosen : mapping of str to float, optional
+        Scores of the measure that the model was chosen by, if it is not the accuracy.
     """
 
     nodes: int
     curves: Mapping[str, Array]
     best: IntArray
     modes: Mapping[str, ModeMetrics]
+    chosen: Mapping[str, float] = MappingProxyType({})
+
+    def stored(self) -> dict[str, Any]:
+        """What a model directory keeps; curve and confusion matrix are those from features."""
+        features, links = (self.modes[mode] for mode in CURVES)
+        found: dict[str, Any] = {
+            "scores": {
+                "validation nodes": self.nodes,
+                "accuracy from features": round(features.accuracy, 4),
+                "accuracy with links": round(links.accuracy, 4),
+                **rounded(self.chosen),
+            },
+            "confusion": features.confusion.tolist(),
+        }
+        if len(self.curves["features"]) > 2:
+            found["curve"] = self.curves["features"].T.round(4).tolist()
+            found["kept"] = (self.best + 1).tolist()
+        return found
 
 
 class UncertainNode(NamedTuple):
@@ -153,7 +188,9 @@ class Metrics:
     uncertain : list of UncertainNode
         The least certain nodes.
     estimates : Estimates, optional
-        Accuracy estimates of SelfLinkDist.
+        Estimated scores of SelfLinkDist.
+    relations : sequence of RelationWorth
+        α and worth of each of several relations.
     """
 
     classes: tuple[str, ...]
@@ -166,11 +203,12 @@ class Metrics:
     map: HiddenMap | None
     uncertain: list[UncertainNode]
     estimates: Estimates | None = None
+    relations: Sequence[RelationWorth] = ()
 
 
 def compute_metrics(
     graph: Graph, splits: Sequence[Split], result: Fit, ids: Sequence[Any], map: bool | None = None
-) -> Metrics:
+) -> Metrics | TaskMetrics:
     """Compute the metrics of a trained model.
 
     Parameters
@@ -189,8 +227,8 @@ def compute_metrics(
 
     Returns
     -------
-    Metrics
-        The metrics.
+    Metrics or TaskMetrics
+        The metrics; the latter for numbers and for several labels.
 
     Examples
     --------
@@ -207,68 +245,98 @@ def compute_metrics(
     model = result.model
     inputs, probabilities = _predict(graph, result)
     p = probabilities["features"].mean(axis=0)  # (n, C)
+    relations = _relations(graph, result)
     if map is None:
         map = graph.n <= MAP_LIMIT
+    if graph.task != "classification":
+        found = compute_task_metrics(graph, result, relations)
+        return with_map(found, graph, result, inputs, p, ids) if map else found
     return Metrics(
         graph.classes,
         graph.n,
         np.bincount(graph.labels[graph.labels != UNKNOWN], minlength=graph.C),
         len(model.alpha),
-        evaluate_validation(graph, splits, result, probabilities),
+        _evaluate_classes(graph, splits, result, probabilities),
         homophily(graph.links, graph.labels, graph.C),
         homophily(graph.links, p.argmax(axis=1), graph.C),
         map_hidden_layer(graph, model.network, inputs, p, ids) if map else None,
         least_certain(p, graph.labels, ids),
         result.estimates,
+        relations,
     )
 
 
+def _relations(graph: Graph, result: Fit) -> Sequence[RelationWorth]:
+    """α and worth of each of several relations; without estimates, the worth is not known."""
+    if len(graph.heads) < 2:
+        return ()
+    if result.estimates and result.estimates.relations:
+        return result.estimates.relations
+    alpha = result.model.alpha.mean(0).tolist()
+    return [RelationWorth(*one, float("nan")) for one in zip(graph.heads, alpha, strict=True)]
+
+
 def evaluate_validation(
+    graph: Graph, splits: Sequence[Split], result: Fit
+) -> ValidationMetrics | TaskValidation | None:
+    """Compute only the validation metrics of a model; None without validation nodes.
+
+    The nodes are those of the splits or, for SelfLinkDist, of its estimates.
+    """
+    if graph.task != "classification":
+        return validate_task(graph, result)
+    return _evaluate_classes(graph, splits, result)
+
+
+def _evaluate_classes(
     graph: Graph,
     splits: Sequence[Split],
     result: Fit,
     probabilities: Mapping[str, Array] | None = None,
 ) -> ValidationMetrics | None:
-    """Compute only the validation metrics of a model; None without validation nodes.
-
-    The nodes are those of the splits or, for SelfLinkDist, of its estimates.
-    """
     history = result.history
-    predicted = result.predictions.get("new row") or result.predictions.get("validation")
-    if predicted is not None:
-        found = {mode: (np.exp(predicted[mode].scores), predicted[mode].labels) for mode in CURVES}
+    found = held_out_predictions(result, graph.task)
+    if found:
         nodes = result.estimates.labels if result.estimates else len(found["features"][1])
     elif history.chooses and len(splits[0].validation):
-        chosen = [split.validation for split in splits]
-        truth, nodes = graph.labels[np.concatenate(chosen)], len(np.unique(np.concatenate(chosen)))
-        found = {
-            mode: (np.concatenate([q[v] for q, v in zip(p, chosen, strict=True)]), truth)
-            for mode, p in (probabilities or _predict(graph, result)[1]).items()
-        }
+        rows = [split.validation for split in splits]
+        truth, nodes = graph.labels[np.concatenate(rows)], len(np.unique(np.concatenate(rows)))
+        found = {}
+        for mode, each in (probabilities or _predict(graph, result)[1]).items():
+            p = np.concatenate([p[v] for p, v in zip(each, rows, strict=True)])
+            found[mode] = HeldOut(p, truth, p)
     else:
         return None
     curves = {mode: history.curve(name)[:, 0] for mode, name in CURVES.items()}
-    modes = {mode: evaluate(*pair) for mode, pair in found.items()}
-    return ValidationMetrics(nodes, curves, history.best("features").epochs - 1, modes)
+    modes = {mode: evaluate(*held) for mode, held in found.items()}
+    chosen = {} if _by_accuracy(result) else chosen_scores(result.estimates)
+    return ValidationMetrics(nodes, curves, history.best("features").epochs - 1, modes, chosen)
+
+
+def _by_accuracy(result: Fit) -> bool:
+    return result.estimates is None or result.estimates.measure == "accuracy"
 
 
 def _predict(graph: Graph, result: Fit) -> tuple[Inputs, dict[str, Array]]:
-    """Return the inputs and the probabilities (R, n, C) of both prediction modes."""
+    """Return the inputs and the predictions (R, n, C) of both prediction modes."""
     inputs = result.inputs or make_inputs(graph.features, result.model.alpha.device)
     neighbours = result.neighbours or relations_of(graph, graph.n, inputs.device)
     z, s = logits(result.model.network, inputs)
     linked = result.model.with_neighbours(z, s, neighbours)
-    return inputs, {"features": _softmax(z), "links": _softmax(linked)}
+    mean = result.model.output.mean
+    return inputs, {"features": _finite(mean(z.double())), "links": _finite(mean(linked.double()))}
 
 
-def _softmax(scores: Tensor) -> Array:
-    """Return probabilities; uniform ones where the weights of a network overflowed."""
-    p: Array = scores.double().softmax(-1).nan_to_num(1 / scores.shape[-1]).cpu().numpy()
-    return p
+def _finite(p: Tensor) -> Array:
+    """Return predictions; uniform probabilities where the weights of a network overflowed."""
+    found: Array = p.nan_to_num(1 / p.shape[-1]).cpu().numpy()
+    return found
 
 
-def evaluate(p: Array, truth: IntArray) -> ModeMetrics:
+def evaluate(p: Array, truth: IntArray, ranked: Array | None = None) -> ModeMetrics:
     """Compare probabilities (n, C) with true classes (n,).
+
+    A rare class is ranked by the probabilities `ranked` (n, C), by default the same ones.
 
     Examples
     --------
@@ -289,6 +357,7 @@ def evaluate(p: Array, truth: IntArray) -> ModeMetrics:
         confusion,
         ClassScores(precision, recall, f1, support, confusion.sum(axis=0)),
         reliability(p, truth),
+        rank_rare_class(p if ranked is None else ranked, truth, p),
     )
 
 

@@ -6,7 +6,6 @@ interval are hollow, and lines are dashed or named.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -14,7 +13,9 @@ from typing import Protocol
 import numpy as np
 from markupsafe import Markup
 
-from linkdist.report.charts import EDGE, LANE, SHOWN, WIDTH
+from linkdist.report.charts import MODES, SHOWN
+from linkdist.report.number_axis import number_axis, tick_text, unit_of
+from linkdist.report.score_chart import EDGE, LANE, WIDTH
 from linkdist.report.svg import Axis, drawing, line, percent, plain, short, tag
 from linkdist.report.task_evaluation import number
 from linkdist.training.decisions import OperatingPoint
@@ -35,7 +36,12 @@ _whole_percent = partial(percent, digits=0)
 
 
 def number_chart(
-    truth: Array, predicted: Array, name: str, width: float | None = None, seed: int = 0
+    truth: Array,
+    predicted: Array,
+    name: str,
+    width: float | None = None,
+    mode: str = "features",
+    seed: int = 0,
 ) -> Markup:
     """Draw true over predicted numbers, a dot per row, with the band of prediction intervals.
 
@@ -47,6 +53,8 @@ def number_chart(
         What the numbers are.
     width : float, optional
         Half the width of the prediction intervals; rows outside of theirs are hollow.
+    mode : {'features', 'links'}, optional
+        The mode of prediction, for the title.
     seed : int, optional
         Random seed of the sample of rows.
 
@@ -63,10 +71,10 @@ def number_chart(
     if count > POINTS:
         rows = np.random.default_rng(seed).choice(count, POINTS, replace=False)
         y, p, inside = y[rows], p[rows], inside[rows]
-    unit, both = _unit(y, p), [*y.tolist(), *p.tolist()] or [0.0]
+    unit, both = unit_of(y, p), [*y.tolist(), *p.tolist()] or [0.0]
     scaled = [value / unit for value in both]
-    upright = _axis(scaled, TOP + SIDE, TOP, 6)
-    text = _labels(upright, unit)
+    upright = number_axis(scaled, TOP + SIDE, TOP, 6)
+    text = tick_text(upright, unit)
     left = 20 + 7 * max(len(text(tick)) for tick in upright.ticks())
     across = upright._replace(start=left, end=left + SIDE)
     band = _band(across, upright, width / unit) if width and np.isfinite(width) else Markup("")
@@ -98,7 +106,8 @@ def number_chart(
             f"{number(width)} above their prediction."
         )
     size = (left + SIDE + max(RIGHT, left // 2), TOP + SIDE + FOOT)
-    return drawing(*size, "numbers", f"True and predicted {name}", description, *marks)
+    title = f"True and predicted {name}, {MODES[mode]}"
+    return drawing(*size, f"numbers-{mode}", title, description, *marks)
 
 
 def _band(x: Axis, y: Axis, width: float) -> Markup:
@@ -137,15 +146,15 @@ def residual_histogram(residuals: Array, name: str, width: float | None = None) 
     errors = residuals[np.isfinite(residuals)]
     ends = [0.0 if width is None or not np.isfinite(width) else width]
     far = max(float(np.quantile(np.abs(errors), 0.99)), *ends) if len(errors) else ends[0]
-    unit = _unit(np.array([far]))
+    unit = unit_of(np.array([far]))
     far = 1.1 * far / unit or 1.0
     edges = np.linspace(-far, far, BARS + 1)
     counts = np.histogram(np.clip(errors / unit, -far, far), edges)[0]
     outside = int((np.abs(errors / unit) > far).sum())
     left, foot = 64, TOP + TALL
-    x = Axis(-far, far, left, WIDTH - EDGE, _axis([-far, far], 0, 1, 7).step)
+    x = Axis(-far, far, left, WIDTH - EDGE, number_axis([-far, far], 0, 1, 7).step)
     y = Axis.rounded([0, max(int(counts.max()), 1)], foot, TOP, most=4, least=1)
-    text = _labels(x, unit)
+    text = tick_text(x, unit)
     bars = [_bar(x, y, edges[i], edges[i + 1], int(n), text) for i, n in enumerate(counts) if n]
     limits = [
         line("ideal", x(end / unit), TOP, x(end / unit), foot) for w in ends if w for end in (-w, w)
@@ -196,29 +205,6 @@ def _bar(
     )
 
 
-def _unit(*values: Array) -> float:
-    """A power of ten near the largest number, so that axes have numbers of a usual size."""
-    largest = max((float(np.abs(part).max(initial=0)) for part in values), default=0.0)
-    return float(10.0 ** math.floor(math.log10(largest))) if largest > 0 else 1.0
-
-
-def _axis(values: Sequence[float], start: float, end: float, most: float) -> Axis:
-    """An axis for numbers of any span."""
-    span = max(values) - min(values) or 1.0
-    least = 10.0 ** (math.floor(math.log10(span)) - 2)
-    return Axis.rounded(values, start, end, most, least)
-
-
-def _labels(axis: Axis, unit: float) -> Callable[[float], str]:
-    """The text of a tick, with as many decimals as the ticks differ in."""
-    step = axis.step * unit
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    largest = unit * max(abs(axis.low), abs(axis.high))
-    if decimals > 6 or largest >= 1e7:  # longer texts would touch one another
-        return lambda tick: f"{tick * unit:.3g}"
-    return lambda tick: f"{tick * unit + 0.0:,.{decimals}f}"
-
-
 # A rare class -------------------------------------------------------------------------------------
 
 
@@ -227,6 +213,7 @@ def precision_recall_curve(
     share: float,
     name: str,
     chosen: OperatingPoint | None = None,
+    mode: str = "features",
 ) -> Markup:
     """Draw precision over recall, with the operating point in use and the line of a random order.
 
@@ -240,6 +227,8 @@ def precision_recall_curve(
         The name of the positive class.
     chosen : OperatingPoint, optional
         The point in use.
+    mode : {'features', 'links'}, optional
+        The mode of prediction, for the title.
 
     Examples
     --------
@@ -271,8 +260,8 @@ def precision_recall_curve(
     if chosen:
         described.append(f"In use: {_point_text(chosen)}")
     size = (left + SIDE + RIGHT, TOP + SIDE + FOOT)
-    title = f"Precision and recall of {name}"
-    return drawing(*size, "precision-recall", title, " ".join(described), *marks)
+    title = f"Precision and recall of {name}, {MODES[mode]}"
+    return drawing(*size, f"precision-recall-{mode}", title, " ".join(described), *marks)
 
 
 def _chosen(point: OperatingPoint, x: Axis, y: Axis) -> Markup:

@@ -40,7 +40,7 @@ def number(value: float) -> str:
     >>> number(0.123456), number(1234567.8), number(1e-9)
     ('0.1235', '1,234,568', '1e-09')
     """
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def score_line(
@@ -161,6 +161,7 @@ class RegressionEvaluator:
     def __init__(self, level: float = 0.9) -> None:
         self._level = level
         self._unlabelled = 0
+        self._effective = 0.0
         self._origin: float | None = None
         self._products = np.zeros((6, 6))
         self._intervals = np.zeros(3)  # how many, how many contain the truth, their widths
@@ -203,9 +204,16 @@ class RegressionEvaluator:
         """Number of labelled nodes so far."""
         return int(self._products[0, 0])
 
-    def result(self) -> RegressionEvaluation:
-        """The scores of all nodes so far, of which one or more must have a label."""
+    def result(self, effective: float | None = None) -> RegressionEvaluation:
+        """The scores of all nodes so far, of which one or more must have a label.
+
+        Parameters
+        ----------
+        effective : float, optional
+            The effective number of nodes for the intervals, if predictions are correlated.
+        """
         n = self.rows
+        self._effective = effective or n
         mean = self._products[0] / n
         _, shift, square, bias, mae, mse = mean.tolist()
         variance = square - shift**2
@@ -230,7 +238,7 @@ class RegressionEvaluator:
             bias,
             (bias - bias_error, bias + bias_error),
             covered,
-            None if covered is None else wilson(covered, count),
+            None if covered is None else wilson(covered, min(count, self._effective)),
             self._level,
             width / count if count else None,
         )
@@ -242,7 +250,7 @@ class RegressionEvaluator:
             return float("nan")
         mean = self._products[0] / n
         covariance = self._products / n - np.outer(mean, mean)
-        return float(np.sqrt(np.maximum(slope @ covariance @ slope, 0.0) / n))
+        return float(np.sqrt(np.maximum(slope @ covariance @ slope, 0.0) / self._effective))
 
 
 def _positive_interval(value: float, error: float, squared: bool = False) -> Interval:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, Field
 
-from linkdist.artifacts.manifest import CURVE, REPORT, Header
+from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
 from linkdist.serve.engine import Engine
@@ -16,9 +19,13 @@ from linkdist.serve.schema import PredictionRequest, known_values
 from linkdist.serve.settings import Settings
 from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.encoders import Encoder
+from linkdist.tables.prediction_columns import BETWEEN, MODES, PredictionColumns
 
 MAX_VALUES = 100
 """Categories or tags of a column that are listed; other values may be sent, too."""
+
+Row: TypeAlias = dict[str, Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 TRAINING = ("method", "epochs", "seconds", "date")
 
@@ -29,23 +36,55 @@ class Status(BaseModel):
     status: str
 
 
+Mode: TypeAlias = Annotated[
+    Literal["features", "links"], Field(description="'links' if the row has a link.")
+]
+
+
 class Prediction(BaseModel):
     """The predicted class of a row."""
 
     label: str
     confidence: float = Field(ge=0, le=1, description="The label's probability.")
     probabilities: dict[str, float]
-    mode: Literal["features", "links"] = Field(description="'links' if the row has a link.")
+    mode: Mode
+
+
+class NumberPrediction(BaseModel):
+    """The predicted number of a row, in the unit of the training table."""
+
+    predicted: float
+    low: float | None = Field(description="The start of the prediction interval, if there is one.")
+    high: float | None = Field(description="The end of the prediction interval.")
+    mode: Mode
+
+
+class LabelsPrediction(BaseModel):
+    """The predicted labels of a row."""
+
+    labels: list[str] = Field(description="The labels whose probability reaches their threshold.")
+    probabilities: dict[str, float]
+    mode: Mode
 
 
 class Answer(BaseModel):
-    """Predictions in the order of the rows."""
+    """Predictions in the order of the rows: classes, numbers or several labels."""
 
     version: str = Field(description="The version of the model that answered.")
-    predictions: list[Prediction]
+    predictions: list[Prediction] | list[NumberPrediction] | list[LabelsPrediction]
     notices: list[str] = Field(
-        [], description="Columns with missing or unknown values; left out if there are none."
+        [],
+        description="Columns with missing or unknown values, and links without the weights that "
+        "training had; left out if there are none.",
     )
+
+
+KINDS: dict[str, type[BaseModel]] = {
+    "classification": Prediction,
+    "regression": NumberPrediction,
+    "multilabel": LabelsPrediction,
+}
+"""The predictions of each task."""
 
 
 class Column(BaseModel):
@@ -81,11 +120,23 @@ class ModelInfo(BaseModel):
     name: str
     version: str
     loaded: str
-    classes: list[str]
+    task: Literal["classification", "regression", "multilabel"]
+    classes: list[str] = Field(description="Classes or labels; for regression, the number's name.")
     features: int
     replicas: int
-    label: str | None
+    label: str | list[str] | None
     id: str | None
+    coverage: float | None = Field(description="The share of numbers that intervals contain.")
+    thresholds: dict[str, list[float]] | None = Field(
+        description="The probability from which each of several labels is predicted, by mode."
+    )
+    separator: str | None = Field(
+        description="What separates the labels of a row in a table of predictions; null if each "
+        "label has a column."
+    )
+    relations: list[str]
+    directed: bool = Field(description="Whether links lead from their source to their target.")
+    weighted: bool = Field(description="Whether the links of the training had weights.")
     columns: list[Column] | None
     scores: dict[str, Any]
     data: dict[str, Any]
@@ -97,17 +148,17 @@ class ModelInfo(BaseModel):
     refused: RefusedModel | None
 
 
-def answer(header: Header, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
+def answer(engine: Engine, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
     """Write the answer to a request.
 
     Parameters
     ----------
-    header : Header
-        The header of the model.
+    engine : Engine
+        The model.
     request : PredictionRequest
         The request.
     p : (rows, C) array
-        The probabilities of its rows.
+        The probabilities of its rows; for regression, numbers (rows, 1).
 
     Returns
     -------
@@ -116,24 +167,50 @@ def answer(header: Header, request: PredictionRequest, p: FloatArray) -> tuple[b
     with_links : int
         The number of rows that were predicted with links.
     """
-    ends = request.links[request.links[:, 0] != request.links[:, 1]]
-    linked = np.isin(np.arange(request.rows), ends).tolist()
-    rounded = np.round(p.astype(np.float64), 6).tolist()
-    # The label is that of the exact probabilities: rounded ones may be equal.
-    best = p.argmax(axis=1).tolist()
-    predictions = [
-        {
-            "label": header.classes[k],
-            "confidence": row[k],
-            "probabilities": dict(zip(header.classes, row, strict=True)),
-            "mode": "links" if has_link else "features",
-        }
-        for k, row, has_link in zip(best, rounded, linked, strict=True)
-    ]
-    content: dict[str, Any] = {"version": header.version, "predictions": predictions}
+    pairs = request.links.pairs
+    linked = np.isin(np.arange(request.rows), pairs[pairs[:, 0] != pairs[:, 1]])
+    modes = np.where(linked, "links", "features").tolist()
+    rows = PREDICTIONS[engine.header.task](engine.columns, p, linked)
+    predictions = [{**row, "mode": mode} for row, mode in zip(rows, modes, strict=True)]
+    content: dict[str, Any] = {"version": engine.header.version, "predictions": predictions}
     if request.notices:
         content["notices"] = request.notices
-    return json.dumps(content).encode(), sum(linked)
+    return json.dumps(content).encode(), int(linked.sum())
+
+
+def _classes(columns: PredictionColumns, p: FloatArray, linked: Mask) -> Iterator[Row]:
+    # The label is that of the exact probabilities: rounded ones may be equal.
+    for k, shares in zip(p.argmax(axis=1).tolist(), _by_class(columns, p), strict=True):
+        label = columns.form.classes[k]
+        yield {"label": label, "confidence": shares[label], "probabilities": shares}
+
+
+def _numbers(columns: PredictionColumns, p: FloatArray, linked: Mask) -> Iterator[Row]:
+    found = np.concatenate([p, columns.interval(p, linked)], axis=1)
+    for row in found.tolist():
+        yield dict(zip(("predicted", "low", "high"), map(_number, row), strict=True))
+
+
+def _number(value: float) -> float | None:
+    """A number with the digits of float32; None for NaN and infinity, which JSON does not have."""
+    with np.errstate(over="ignore"):
+        short = float(str(np.float32(value)))
+    return short if math.isfinite(short) else None
+
+
+def _labels(columns: PredictionColumns, p: FloatArray, linked: Mask) -> Iterator[Row]:
+    decided = columns.label_lists(columns.decided(p, linked), in_lists=True).to_pylist()
+    for labels, shares in zip(decided, _by_class(columns, p), strict=True):
+        yield {"labels": labels, "probabilities": shares}
+
+
+def _by_class(columns: PredictionColumns, p: FloatArray) -> Iterator[dict[str, float]]:
+    for row in np.round(p.astype(np.float64), 6).tolist():
+        yield dict(zip(columns.form.classes, row, strict=True))
+
+
+PREDICTIONS: dict[str, Callable[[PredictionColumns, FloatArray, Mask], Iterator[Row]]]
+PREDICTIONS = {"classification": _classes, "regression": _numbers, "multilabel": _labels}
 
 
 def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None) -> dict[str, Any]:
@@ -145,11 +222,18 @@ def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None)
         "name": engine.name,
         "version": header.version,
         "loaded": engine.loaded.isoformat(timespec="seconds"),
+        "task": header.task,
         "classes": list(header.classes),
         "features": header.shape.features,
         "replicas": header.shape.replicas,
         "label": about.get("label"),
         "id": about.get("id"),
+        "coverage": _coverage(about),
+        "thresholds": _thresholds(engine.columns),
+        "separator": _separator(engine.columns),
+        "relations": list(header.relations),
+        "directed": header.directed,
+        "weighted": about.get("weight") is not None,
         "columns": None if encoders is None else [_column(one) for one in encoders.columns],
         "scores": about.get("scores", {}),
         "data": about.get("data", {}),
@@ -160,6 +244,23 @@ def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None)
         "limits": {name: getattr(settings, name) for name in Limits.model_fields},
         "refused": refused and refused.model_dump(),
     }
+
+
+def _coverage(about: Mapping[str, Any]) -> float | None:
+    found = (about.get("decision") or {}).get("coverage")
+    return found if isinstance(found, float) else None
+
+
+def _thresholds(columns: PredictionColumns) -> dict[str, list[float]] | None:
+    if columns.task != "multilabel":
+        return None
+    return dict(zip(MODES, columns.thresholds.tolist(), strict=True))
+
+
+def _separator(columns: PredictionColumns) -> str | None:
+    if columns.task != "multilabel" or columns.form.binary:
+        return None
+    return columns.form.separator or BETWEEN
 
 
 def _column(encoder: Encoder) -> dict[str, Any]:

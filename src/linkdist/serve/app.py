@@ -37,8 +37,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
-from linkdist.serve.answers import Answer, ModelInfo, Status, answer, model_info
+from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
+from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
 from linkdist.serve.metrics import Metrics
@@ -59,7 +60,8 @@ PAGE_TYPES = {".html": HTML, ".css": "text/css", ".js": "text/javascript", ".svg
 NDJSON = "application/x-ndjson"
 BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TABLE = {
-    "description": "The id, label and confidence of each row, and its probabilities.",
+    "description": "The id of each row, and its class, its number with an interval, or its labels; "
+    "with probabilities, if there are classes or labels.",
     "content": {"text/csv": {}, NDJSON: {}},
 }
 
@@ -99,14 +101,14 @@ def make_app(settings: Settings | None = None) -> Guard:
 def _make_app() -> FastAPI:
     app = FastAPI(
         title="LinkDist",
-        summary="Classify nodes with a model that was trained on a graph's links.",
+        summary="Predict nodes with a model that was trained on a graph's links.",
         version=version("linkdist"),
         docs_url=None,  # that page loads scripts from other hosts
         redoc_url=None,
         openapi_url="/v1/openapi.json",
         lifespan=_lifespan,
     )
-    app.openapi = lambda: _openapi(app, app.state.current.engine.schema)  # type: ignore[method-assign]
+    app.openapi = lambda: _served_openapi(app)  # type: ignore[method-assign]
     for kind in (RefusedError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)
     for router in (predictions, description, monitoring):
@@ -146,11 +148,12 @@ async def _refuse(request: Request, error: Exception) -> Response:
     return RefusedError(500, UNEXPECTED).response()
 
 
-@predictions.post("/v1/predict", summary="Classify rows", response_model=Answer)
+@predictions.post("/v1/predict", summary="Predict rows", response_model=Answer)
 async def predict(request: Request) -> Response:
     """Predict rows from features, or with links if the request has links.
 
-    The predictions have the order of the rows.
+    The predictions have the order of the rows: a class with its probability, a number with its
+    prediction interval, or several labels.
     """
     settings: Settings = request.app.state.settings
     metrics: Metrics = request.app.state.metrics
@@ -165,7 +168,7 @@ async def predict(request: Request) -> Response:
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = await _run(p.size, answer, batcher.engine.header, rows, p)
+    content, with_links = await _run(p.size, answer, batcher.engine, rows, p)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
@@ -180,7 +183,7 @@ async def _run(size: int, function: Callable[..., T], *args: object) -> T:
 
 @predictions.post(
     "/v1/predict/table",
-    summary="Classify a table",
+    summary="Predict a table",
     response_class=Response,
     responses={200: TABLE},
     openapi_extra={"requestBody": {"required": True, "content": BINARY}},
@@ -226,13 +229,13 @@ def _sends(media_type: str, *statuses: int) -> dict[str, Any]:
     "/v1/model", summary="Describe the model", response_model=ModelInfo, responses=refusals()
 )
 async def model(request: Request) -> Response:
-    """Classes, columns, model card, validation scores, and the limits of a request."""
+    """Task, classes, columns, relations, model card, scores, and the limits of a request."""
     current: CurrentModel = request.app.state.current
     return JSONResponse(model_info(current.engine, request.app.state.settings, current.refused))
 
 
 @description.get(
-    f"/v1/model/{CURVE}", summary="Validation accuracy during training", **_sends(SVG, 404)
+    f"/v1/model/{CURVE}", summary="Validation scores during training", **_sends(SVG, 404)
 )
 async def curve(request: Request) -> Response:
     """The training curve as an image."""
@@ -290,8 +293,18 @@ def openapi() -> dict[str, Any]:
     return _openapi(_make_app(), RequestSchema(header))
 
 
+def _served_openapi(app: FastAPI) -> dict[str, Any]:
+    """The document with the columns and the task of the model that is served now."""
+    engine: Engine = app.state.current.engine
+    document = _openapi(app, engine.schema)
+    of_task = {"$ref": f"#/components/schemas/{KINDS[engine.header.task].__name__}"}
+    answer = document["components"]["schemas"]["Answer"]["properties"]
+    answer["predictions"] = {"type": "array", "title": "Predictions", "items": of_task}
+    return document
+
+
 def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
-    """The document of the app, with the columns of the model that is served now."""
+    """The document of the app, with the columns of a model."""
     document = FastAPI.openapi(app)
     template = "#/components/schemas/{model}"
     request = schema.model.model_json_schema(ref_template=template)

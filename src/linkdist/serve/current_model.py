@@ -28,6 +28,7 @@ from linkdist.errors import LinkDistError
 from linkdist.serve.answers import RefusedModel
 from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
+from linkdist.serve.link_schema import join_links
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import PredictionRequest
 
@@ -37,7 +38,7 @@ BATCH_ROWS = 4096
 INTERVAL = 1.0
 """Seconds between two checks of the directory."""
 
-TOO_LARGE = "The values are too large: the model gives no probabilities. Send smaller numbers."
+TOO_LARGE = "The values are too large: the model gives no prediction. Send smaller numbers."
 
 Result: TypeAlias = FloatArray | Exception
 Waiting: TypeAlias = tuple[PredictionRequest, "asyncio.Future[Result]"]
@@ -192,7 +193,7 @@ class Batcher:
 
 
 def compute(engine: Engine, requests: Sequence[PredictionRequest]) -> list[Result]:
-    """Compute the probabilities of several requests at once.
+    """Compute the probabilities or numbers of several requests at once.
 
     Returns
     -------
@@ -203,8 +204,8 @@ def compute(engine: Engine, requests: Sequence[PredictionRequest]) -> list[Resul
         name: [value for request in requests for value in request.columns[name]]
         for name in requests[0].columns
     }
-    starts = np.cumsum([0, *(request.count for request in requests)])
-    links = [one.links + start for one, start in zip(requests, starts, strict=False)]
-    p = engine.probabilities(engine.schema.encode(columns), np.concatenate(links))
+    starts = np.cumsum([0, *(request.count for request in requests)]).tolist()
+    links = join_links([(one.links, start) for one, start in zip(requests, starts, strict=False)])
+    p = engine.probabilities(engine.schema.encode(columns), links)
     parts = [p[start : start + one.rows] for start, one in zip(starts, requests, strict=False)]
     return [part if np.isfinite(part).all() else RefusedError(422, TOO_LARGE) for part in parts]

@@ -1,9 +1,10 @@
 """A loaded model, run by ONNX Runtime.
 
 An engine is loaded from a model directory once and never changes; a new model is a new engine. The
-ONNX file returns the log-probabilities of both heads. With links the prediction is
-softmax(κ · own_i + Σ_k α_k · mean_j neighbour_kj), averaged over replicas, as in `linkdist.model`;
-k is a relation of links. A node without links is predicted from its features.
+ONNX file returns the outputs of all heads: log-probabilities, log-odds or numbers. With links the
+prediction is f(κ · own_i + Σ_k α_k · mean_j neighbour_kj), averaged over replicas, as in
+`linkdist.artifacts.onnx`; k is a neighbour head, and f is softmax, sigmoid or the identity. A node
+without links is predicted from its features.
 """
 
 from __future__ import annotations
@@ -22,20 +23,25 @@ import onnxruntime
 from scipy import sparse
 from scipy.special import expit, softmax
 
-from linkdist.artifacts.manifest import CURVE, ONNX, REPORT, Header, read_header
+from linkdist.artifacts.manifest import (
+    AGAIN,
+    CURVE,
+    HEADER,
+    INVALID,
+    ONNX,
+    OUTPUTS,
+    REPORT,
+    Header,
+    read_header,
+)
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
 from linkdist.serve.schema import RequestSchema
+from linkdist.tables.prediction_columns import PredictionColumns
 
 CHUNK = 4096
 """Rows that are made dense and computed at once."""
-
-OUTPUTS = {
-    "classification": ("probabilities", "own_log_probabilities", "neighbour_log_probabilities"),
-    "multilabel": ("probabilities", "own_log_odds", "neighbour_log_odds"),
-    "regression": ("value", "own_value", "neighbour_value"),
-}
 
 
 class Engine:
@@ -50,7 +56,7 @@ class Engine:
     ------
     ModelError
         If the directory is not a model, its columns need a text encoder, or its network does not
-        return probabilities.
+        return predictions.
 
     Attributes
     ----------
@@ -60,6 +66,8 @@ class Engine:
         The header of the model.
     schema : RequestSchema
         Reads requests to this model.
+    columns : PredictionColumns
+        Turns probabilities and numbers into labels and intervals.
     loaded : datetime
         When the model was loaded.
     extras : mapping of str to bytes
@@ -75,6 +83,7 @@ class Engine:
         self._session = _session(_export(self.directory) if content is None else content)
         self.header: Header = replace(header, files={})  # ONNX Runtime has its own copy
         self.schema = RequestSchema(self.header)
+        self.columns = _prediction_columns(self.directory, header)
         self.loaded = datetime.now(UTC)
         extras = (self.directory / CURVE, self.directory / REPORT)
         # A symbolic link could lead out of the directory.
@@ -142,8 +151,8 @@ class Engine:
         sums = self.header.task != "classification" or np.allclose(p.sum(axis=1), 1, atol=1e-3)
         if p.shape != (2, shape.classes) or not np.isfinite(p).all() or not sums:
             raise ModelError(
-                f"{self.directory / ONNX} does not return probabilities of {shape.classes} "
-                "classes. Train the model again."
+                f"{self.directory / ONNX} does not return predictions of {shape.classes} "
+                "classes or numbers. Train the model again."
             )
 
 
@@ -155,6 +164,13 @@ def _check_columns(header: Header) -> None:
             f"a service cannot encode column {names}, because the text encoder is not in the model "
             "directory; predict in Python: linkdist.load_model(directory, text_encoder=...)."
         )
+
+
+def _prediction_columns(directory: Path, header: Header) -> PredictionColumns:
+    try:
+        return PredictionColumns.of({**header.about, "task": header.task}, header.classes)
+    except INVALID as error:
+        raise ModelError(f"{directory / HEADER} was changed: {error}. {AGAIN}") from error
 
 
 def _session(content: bytes) -> Any:  # noqa: ANN401

@@ -21,10 +21,12 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from linkdist.artifacts.manifest import Header
-from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
+from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.data.links import Links
 from linkdist.errors import TableError
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.json_values import are_clean, as_column, column_type
+from linkdist.serve.link_schema import LinkSchema, cut
 from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.encoders import FAR, Encoder, Numeric
 from linkdist.tables.standardise import standardise
@@ -35,8 +37,10 @@ KEYS = ("rows", "neighbours", "links")
 MOST_PROBLEMS = 1000
 """Reading stops after so many wrong values: a hostile request must not take long to refuse."""
 
-LONGEST_NAME = 60
-"""Unknown names that are longer are cut, and no similar column is searched for."""
+WITHOUT_WEIGHTS = (
+    "The model was trained with weights of links. The links of this request have no weights, so "
+    "all of them weigh the same."
+)
 
 Number = Annotated[float, Field(strict=True)]
 Finite = Annotated[float, Field(strict=True, ge=-FAR, le=FAR)]
@@ -44,7 +48,6 @@ Whole = Annotated[int, Field(strict=True)]
 Truth = Annotated[bool, Field(strict=True)]
 # With a limit on its length, pydantic refuses text that is not valid Unicode.
 Text = Annotated[str, Field(strict=True, min_length=0)]
-Pair = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Values by column name. The key '' holds the rows of a model that has no columns."""
@@ -72,16 +75,17 @@ class PredictionRequest:
         Number of rows to predict.
     count : int
         Number of rows and neighbours.
-    links : (m, 2) array of int
-        Pairs of positions.
+    links : Links
+        Links between positions, with the relations of the model.
     notices : list of str
-        A sentence for each column with values that are missing, unseen or unsuitable.
+        A sentence for each column with values that are missing, unseen or unsuitable, and one if
+        links have no weights but those of the training had.
     """
 
     columns: Columns
     rows: int
     count: int
-    links: IntArray
+    links: Links
     notices: list[str]
 
 
@@ -106,8 +110,9 @@ class RequestSchema:
         self._rules = {encoder.name: _rule(encoder) for encoder in self.encoders}
         self._known = {encoder.name: frozenset(known_values(encoder)) for encoder in self.encoders}
         self.names = list(self._rules)
-        beside = (header.about.get(key) for key in ("id", "label"))
-        self._ignored = {name for name in beside if isinstance(name, str)} - set(self.names)
+        roles = map(header.columns, ("id", "label", "graph"))
+        self._ignored = {name for names in roles for name in names} - set(self.names)
+        self._links = LinkSchema(header)
         row: Any
         example: Any
         if header.encoders is None:
@@ -120,7 +125,7 @@ class RequestSchema:
             held = "an object with a value for each column"
         self._row_rule = f"a row must be {held}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
-        self.model = _request_model(row, example)
+        self.model = _request_model(row, example, self._links)
 
     def _row_of_columns(self) -> type[BaseModel]:
         """A pydantic model with a field for each column.
@@ -161,8 +166,13 @@ class RequestSchema:
         if len(nodes) > max_rows:
             rule = f"a request may hold {max_rows:,} rows and neighbours"
             raise RefusedError(413, f"{rule}; found {len(nodes):,}. Send several requests.")
-        columns, notices = self._columns(nodes)
-        links = _links(_list(request, "links", 10 * max_rows), len(nodes))
+        general, by_column = Problems(), {name: Problems() for name in self.names}
+        columns = self._columns(nodes, general, by_column)
+        links = self._links.read(_list(request, "links", 10 * max_rows), len(nodes), general)
+        _refuse(general, by_column)
+        notices = [notice for problems in by_column.values() for notice in problems.notices()]
+        if self._links.is_weighted and len(links.pairs) and links.weights is None:
+            notices.append(WITHOUT_WEIGHTS)
         return PredictionRequest(columns, len(rows), len(nodes), links, notices)
 
     def encode(self, columns: Columns) -> FeatureMatrix:
@@ -184,9 +194,10 @@ class RequestSchema:
                 blocks += [one.transform(array) for one, array in arrays]
         return self.header.encoders.concatenate(blocks, blocks[0].shape[0])
 
-    def _columns(self, nodes: Sequence[Any]) -> tuple[Columns, list[str]]:
-        """Validate all rows and return their values by column, and notices."""
-        general, by_column = Problems(), {name: Problems() for name in self.names}
+    def _columns(
+        self, nodes: Sequence[Any], general: Problems, by_column: Mapping[str, Problems]
+    ) -> Columns:
+        """Validate all rows and return their values by column."""
         has_columns = self.header.encoders is not None
         if has_columns:
             self._check_names(nodes, general)
@@ -198,9 +209,7 @@ class RequestSchema:
             if not are_clean(encoder, values, self._known[name]):
                 values = _checked(encoder, values, by_column[name])
             columns[name] = values
-        _refuse(general, by_column)
-        notices = [notice for problems in by_column.values() for notice in problems.notices()]
-        return columns, notices
+        return columns
 
     def _validate(
         self, nodes: Sequence[Any], general: Problems, by_column: Mapping[str, Problems]
@@ -236,23 +245,28 @@ class RequestSchema:
         known = {*self.names, *self._ignored}
         sent = dict.fromkeys(name for node in nodes if isinstance(node, dict) for name in node)
         unknown = [name for name in sent if name not in known]
-        problems.names("column", map(_cut, unknown[:SHOWN]), self.names)
+        problems.names("column", map(cut, unknown[:SHOWN]), self.names)
         if len(unknown) > SHOWN:
             problems.add(f"there are {len(unknown):,} unknown columns in all")
 
 
-def _request_model(row: Any, row_example: Any) -> type[BaseModel]:  # noqa: ANN401
+def _request_model(
+    row: Any,  # noqa: ANN401
+    row_example: Any,  # noqa: ANN401
+    links: LinkSchema,
+) -> type[BaseModel]:
+    link: Any = links.type
     further = "Further nodes. They are not predicted; links to them are used."
     positions = "Pairs of positions: rows are numbered from 0, and neighbours follow the rows."
-    example: Any = {"rows": [row_example], "neighbours": [row_example], "links": [[0, 1]]}
+    example: Any = {"rows": [row_example], "neighbours": [row_example], "links": [links.example]}
     config = ConfigDict(extra="forbid", json_schema_extra={"example": example})
     return create_model(
         "Request",
         __config__=config,
-        __doc__="Nodes to classify, and their links if they are known.",
-        rows=(list[row], Field(min_length=1, description="The nodes to classify.")),
+        __doc__="Nodes to predict, and their links if they are known.",
+        rows=(list[row], Field(min_length=1, description="The nodes to predict.")),
         neighbours=(list[row], Field([], description=further)),
-        links=(list[Pair], Field([], description=positions)),
+        links=(list[link], Field([], description=positions + links.about())),
     )
 
 
@@ -287,7 +301,7 @@ def _rule(encoder: Encoder) -> str:
         "vector": f"vectors of length {encoder.width}, of finite numbers",
     }
     rule = contained.get(encoder.kind, "one value per row, in valid Unicode")
-    return f"column {_cut(encoder.name)!r} must contain {rule}"
+    return f"column {cut(encoder.name)!r} must contain {rule}"
 
 
 def known_values(encoder: Encoder) -> Sequence[str]:
@@ -309,7 +323,7 @@ def _parse(body: bytes) -> dict[str, Any]:
         raise RefusedError(422, f"the body must be a JSON object with 'rows'; found {found}.")
     unknown = sorted(request.keys() - set(KEYS))
     if unknown:
-        names = ", ".join(repr(_cut(name)) for name in unknown[:SHOWN])
+        names = ", ".join(repr(cut(name)) for name in unknown[:SHOWN])
         raise RefusedError(422, f"unknown key {names}; choose from {', '.join(KEYS)}.")
     return request
 
@@ -326,22 +340,6 @@ def _list(request: Mapping[str, Any], key: str, most: int) -> list[Any]:
         found = f"{key!r} holds {len(value):,}"
         raise RefusedError(413, f"{found}; a request may hold {most:,}. Send several requests.")
     return value
-
-
-def _links(pairs: Sequence[Any], count: int) -> IntArray:
-    wrong = [place for place, pair in enumerate(pairs) if not _is_link(pair, count)]
-    if wrong:
-        shown = ", ".join(f"link {k} is {_cut(json.dumps(pairs[k]))}" for k in wrong[:SHOWN])
-        total = f", {len(wrong)} such in all" if len(wrong) > SHOWN else ""
-        rule = f"a link must be two positions from 0 to {count - 1}, rows before neighbours"
-        raise RefusedError(422, f"{rule}; {shown}{total}.")
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
-def _is_link(pair: object, count: int) -> bool:
-    if not isinstance(pair, list) or len(pair) != 2:
-        return False
-    return all(type(end) is int and 0 <= end < count for end in pair)
 
 
 def _checked(encoder: Encoder, values: Sequence[Any], problems: Problems) -> list[Any]:
@@ -374,10 +372,6 @@ def _sentences(problems: Problems) -> str:
     except TableError as error:
         return str(error)
     return ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
 
 
 def _json_type(value: object) -> str:

@@ -20,7 +20,6 @@ from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
-from linkdist.tables.predictions import prediction_batch, prediction_schema
 from linkdist.tables.validation import Problems
 
 
@@ -108,7 +107,7 @@ class TablePrediction:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
         header = self.engine.header
         assert header.encoders is not None
-        classes = pa.array(header.classes, pa.string())
+        columns = self.engine.columns
         is_first = True
         try:
             batches = labelled_batches(
@@ -116,8 +115,8 @@ class TablePrediction:
             )
             for ids, _, features in batches:
                 p = self.engine.probabilities(features)
-                schema = prediction_schema(self.id, ids.type, header.classes)
-                text = _csv(prediction_batch(ids, p, schema, classes), is_first)
+                schema = columns.schema(self.id, ids.type, lists=False)
+                text = _csv(columns.batch(ids, p, schema), is_first)
                 self.metrics.predicted("features", len(ids))
                 yield len(ids), text
                 is_first = False

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
@@ -38,6 +39,7 @@ from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
 from linkdist.tables.source import LINK_ROLES, ROLES, Tables
+from linkdist.tables.task import guess_task
 from linkdist.tables.validation import Problems
 
 MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
@@ -170,6 +172,10 @@ class _Build:
             tables.nodes, tables.id, str(tables.label), tables.kinds, tables.features, progress,
             tables.unknown,
         )  # fmt: skip
+        guess = guess_task([str(tables.label)], pa.array(survey.classes, pa.large_string()))
+        if tables.task is None and guess.task != "classification":
+            why = f"the task is {guess.task}, guessed from {guess.why}"
+            raise OptionError(f"a store is for classification; {why}.")
         self.callback.stage("counting links")
         links = _count_rows(tables.edges, progress)
         if not links:

@@ -17,46 +17,32 @@ import pyarrow.parquet
 from linkdist._files import replacing, sweep_aside
 from linkdist.errors import OptionError, TableError
 from linkdist.tables.io import SUFFIXES
+from linkdist.tables.prediction_columns import PredictionColumns
 
 GROUP = 1 << 14
 """Number of rows that are written together; larger groups are faster to read but need memory."""
 
 
 def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]) -> pa.Schema:
-    """The columns of a table of predictions: ids, `label`, `confidence`, `p_<class>` per class.
-
-    Raises
-    ------
-    TableError
-        If the column of ids has the name of another column.
+    """The columns of a classification: ids, `label`, `confidence`, `p_<class>` per class.
 
     Examples
     --------
     >>> prediction_schema("paper", pa.int64(), ["art", "math"]).names
     ['paper', 'label', 'confidence', 'p_art', 'p_math']
     """
-    added = ["label", "confidence", *(f"p_{name}" for name in classes)]
-    if id_name in added:
-        advice = f"Rename it; the columns of predictions are {', '.join(added)}."
-        raise TableError(f"{id_name!r} cannot be the name of the column of ids. {advice}")
-    types = [id_type, pa.string(), *[pa.float32()] * (len(added) - 1)]
-    return pa.schema(list(zip([id_name, *added], types, strict=True)))
+    return PredictionColumns.of({}, classes).schema(id_name, id_type)
 
 
 def prediction_batch(
     ids: pa.Array, p: npt.NDArray[np.float32], schema: pa.Schema, classes: pa.Array
 ) -> pa.RecordBatch:
-    """Combine ids (n,) and probabilities (n, C) into rows of `prediction_schema`."""
-    label = classes.take(pa.array(p.argmax(axis=1)))
-    columns = [ids.cast(schema.types[0]), label, p.max(axis=1), *p.T]
-    return pa.record_batch(columns, schema=schema)
+    """Combine ids (n,) and class probabilities (n, C) into rows of `prediction_schema`."""
+    return PredictionColumns.of({}, classes.to_pylist()).batch(ids, p, schema)
 
 
 class PredictionWriter:
     """Writes a table of predictions to a temporary file and renames it when it is complete.
-
-    The columns are the ids, `label`, `confidence` (the probability of the label) and one
-    `p_<class>` per class.
 
     Parameters
     ----------
@@ -66,8 +52,8 @@ class PredictionWriter:
         Name of the column of ids.
     id_type : DataType
         Type of the ids.
-    classes : sequence of str
-        Names of the C classes.
+    columns : PredictionColumns or sequence of str
+        The other columns; for a classification, names of the C classes.
 
     Examples
     --------
@@ -82,12 +68,19 @@ class PredictionWriter:
     """
 
     def __init__(
-        self, path: Path | str, id_name: str, id_type: pa.DataType, classes: Sequence[str]
+        self,
+        path: Path | str,
+        id_name: str,
+        id_type: pa.DataType,
+        columns: PredictionColumns | Sequence[str],
     ) -> None:
         self.path = Path(path)
-        self._classes = pa.array(classes, pa.string())
+        if not isinstance(columns, PredictionColumns):
+            columns = PredictionColumns.of({}, columns)
+        self._columns = columns
         _check_suffix(self.path)
-        self._schema = prediction_schema(id_name, id_type, classes)
+        parquet = SUFFIXES[self.path.suffix.lower()] == "Parquet"
+        self._schema = columns.schema(id_name, id_type, lists=parquet)
         self._waiting: list[pa.RecordBatch] = []
 
     def __enter__(self) -> Self:
@@ -99,22 +92,30 @@ class PredictionWriter:
             self._open = stack.pop_all()
         return self
 
-    def write(self, ids: pa.Array, probabilities: npt.ArrayLike) -> None:
+    def write(
+        self,
+        ids: pa.Array,
+        values: npt.ArrayLike,
+        linked: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
         """Append rows.
 
         Parameters
         ----------
         ids : (n,) Arrow array
             Ids of type `id_type`.
-        probabilities : (n, C) array
-            One row per node.
+        values : (n, C) array
+            One row of probabilities per node; for regression, a number (n, 1).
+        linked : (n,) array of bool, optional
+            Which nodes have links; by default none.
         """
-        p = np.asarray(probabilities, dtype=np.float32)
-        if p.shape != (len(ids), len(self._classes)):
-            shape = (len(ids), len(self._classes))
-            raise TableError(f"probabilities must have shape {shape}; found {p.shape}.")
+        p = np.asarray(values, dtype=np.float32)
+        shape = (len(ids), len(self._columns.form.classes))
+        if p.shape != shape:
+            what = "numbers" if self._columns.task == "regression" else "probabilities"
+            raise TableError(f"{what} must have shape {shape}; found {p.shape}.")
         with _written(self.path):
-            self._waiting.append(prediction_batch(ids, p, self._schema, self._classes))
+            self._waiting.append(self._columns.batch(ids, p, self._schema, linked))
             if sum(map(len, self._waiting)) >= GROUP:
                 self._write()
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from linkdist.data.links import LINKS
 from linkdist.errors import OptionError, TableError
-from linkdist.progress import Callback
+from linkdist.tables.graphs import links_of_graphs
 from linkdist.tables.io import Table, open_table
 from linkdist.tables.link_tables import link_tables
 from linkdist.tables.source import Tables
@@ -28,7 +28,29 @@ def trained_relations(about: About) -> tuple[str, ...]:
     return tuple(about.get("relations") or LINKS)
 
 
-def with_trained_columns(tables: Tables, about: About, callback: Callback | None = None) -> Tables:
+def trained_link_tables(tables: Tables, about: About | None) -> dict[str | None, Tables]:
+    """The tables of each graph, with link tables that are read as in the training.
+
+    Parameters
+    ----------
+    tables : Tables
+        The tables of one graph, which has the name None, or of several.
+    about : mapping, optional
+        What the model directory records of the training; None for a new training.
+
+    Raises
+    ------
+    TableError, OptionError
+        As in `with_trained_columns` and `linkdist.tables.graphs.links_of_graphs`.
+    """
+    edges_of = links_of_graphs(tables.edges, tables.nodes)
+    each = {name: replace(tables, edges=edges) for name, edges in edges_of.items()}
+    if about is None:
+        return each
+    return {name: with_trained_columns(own, about) for name, own in each.items()}
+
+
+def with_trained_columns(tables: Tables, about: About) -> Tables:
     """Tables whose link tables are read with the columns and the direction of the training.
 
     A column of the training is used where `tables` names none and the link tables have it.
@@ -39,16 +61,14 @@ def with_trained_columns(tables: Tables, about: About, callback: Callback | None
         The tables.
     about : mapping
         What the model directory records of the training.
-    callback : Callback, optional
-        Receives a note if links have no weights, but those of the training had.
 
     Raises
     ------
     TableError
-        If there is no column of relations, or if there are several link tables, but the model was
-        trained without relations.
+        If there is no column of relations or of weights, or if there are several link tables, but
+        the model was trained without relations.
     OptionError
-        If links are to be directed, but those of the training were not.
+        If links are to have directions, relations or weights, but those of the training had none.
 
     Examples
     --------
@@ -58,8 +78,7 @@ def with_trained_columns(tables: Tables, about: About, callback: Callback | None
     >>> found.source, found.target, found.relation, found.weight, found.directed
     ('of', None, 'kind', None, False)
     """
-    if tables.directed and not about.get("directed"):
-        raise OptionError("the model was trained with undirected links; leave out --directed.")
+    _check_options(tables, about)
     column = tables.relation or about.get("relation")
     named = column is None and len(trained_relations(about)) > 1
     given = link_tables(tables.edges, named=named)
@@ -71,39 +90,50 @@ def with_trained_columns(tables: Tables, about: About, callback: Callback | None
         there = all(trained in table.schema.names for table in opened.values())
         return trained if there else None
 
+    _check_columns(tables, opened, about)
     return replace(
         tables,
         edges=opened.get(None, opened),
         source=tables.source or role("source"),
         target=tables.target or role("target"),
-        relation=tables.relation or _relation(opened, about),
-        weight=tables.weight or _weight(opened, about, callback or Callback()),
+        relation=tables.relation or (about.get("relation") if None in opened else None),
+        weight=tables.weight or about.get("weight"),
         directed=bool(about.get("directed")),
     )
 
 
-def _relation(opened: Mapping[str | None, Table], about: About) -> str | None:
-    """The column of relations; None if each table is a relation, or if there are none."""
-    table, column = opened.get(None), about.get("relation")
-    if table is None and trained_relations(about) == LINKS:
+def _check_options(tables: Tables, about: About) -> None:
+    """Raise an error if links are to have what those of the training did not have."""
+    given = {
+        "--directed": ("undirected links", tables.directed and not about.get("directed")),
+        "--relation": ("links without relations", tables.relation and not _has_relations(about)),
+        "--weight": ("links without weights", tables.weight and not about.get("weight")),
+    }
+    if wrong := {option: links for option, (links, found) in given.items() if found}:
+        trained = " and ".join(wrong.values())
+        raise OptionError(f"the model was trained with {trained}; leave out {', '.join(wrong)}.")
+
+
+def _check_columns(tables: Tables, opened: Mapping[str | None, Table], about: About) -> None:
+    """Raise an error if link tables lack columns of the training, or if there are too many."""
+    if None not in opened and not _has_relations(about):
         rule = "the model was trained without relations, so it takes one link table"
         raise TableError(f"{rule}; found {', '.join(map(str, opened))}.")
-    if table is None or column is None:
-        return None
-    if column not in table.schema.names:
-        found = ", ".join(table.schema.names)
-        rule = f"the model was trained with the relations in column {column!r}"
-        raise TableError(f"{table.name}: {rule}; found only {found}.")
-    return str(column)
+    problems = []
+    for name, table in opened.items():
+        relation = about.get("relation") if name is None and not tables.relation else None
+        roles = {"relations": relation, "weights": None if tables.weight else about.get("weight")}
+        columns = {role: column for role, column in roles.items() if column is not None}
+        lack = [role for role, column in columns.items() if column not in table.schema.names]
+        if lack:
+            rule = " and ".join(f"the {role} in column {columns[role]!r}" for role in lack)
+            found = ", ".join(table.schema.names)
+            advice = f"Add {'this column' if len(lack) == 1 else 'these columns'}."
+            trained = f"the model was trained with {rule}"
+            problems.append(f"{table.name}: {trained}; found only {found}. {advice}")
+    if problems:
+        raise TableError(" ".join(problems))
 
 
-def _weight(opened: Mapping[str | None, Table], about: About, callback: Callback) -> str | None:
-    """The column of weights; None, with a note, if no table has that of the training."""
-    column = about.get("weight")
-    if column is None or any(column in table.schema.names for table in opened.values()):
-        return column
-    callback.note(
-        f"The model was trained with the weights in column {column!r}. The link table has no such "
-        "column, so all links have the same weight."
-    )
-    return None
+def _has_relations(about: About) -> bool:
+    return about.get("relation") is not None or trained_relations(about) != LINKS

@@ -19,7 +19,7 @@ import torch
 from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.errors import OptionError, check_names
-from linkdist.model import Model, logits
+from linkdist.model import Model, logits, reweighted
 from linkdist.nn.aggregation import Relations
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.nn.network import HIDDEN
@@ -62,7 +62,7 @@ class Fit:
     inputs, neighbours : optional
         The features and links of the graph on the device of the model, for its evaluation.
     decision : Decision
-        Prediction intervals, thresholds of labels or factors of classes, for SelfLinkDist.
+        Prediction intervals and thresholds of labels, for SelfLinkDist, or factors of classes.
     """
 
     model: Model
@@ -185,6 +185,8 @@ def fit(
     problems = [*epoch_problems(epochs), *hyper.problems(), *limit_problems(held_out, budget)]
     if graph.task != "classification" and method in METHODS[1:]:
         problems.append(f"the method {method} is for classification; use selflinkdist.")
+    if method in METHODS[1:] and (metric is not None or hold_out_graphs):
+        problems.append(f"metric and hold_out_graphs are for selflinkdist; the method is {method}.")
     _check(method, seeds, each, problems)
     hyper = hyper.of_task(graph.task)
     inputs = inputs or make_inputs(graph.features, find_device(device))
@@ -220,8 +222,10 @@ def fit(
     if len(graph.heads) > 1:
         model = with_chosen_alpha(model, task)
     took = time.perf_counter() - started
-    trained = (model, training.history, total, took, inputs.precision)
-    return Fit(*trained, inputs=inputs, neighbours=task.neighbours)
+    factors = None if class_weight is None else class_weight.tolist()
+    trained = (reweighted(model, class_weight), training.history, total, took, inputs.precision)
+    decision = Decision(factors=factors)
+    return Fit(*trained, inputs=inputs, neighbours=task.neighbours, decision=decision)
 
 
 def _train(

@@ -116,11 +116,14 @@ class Measure(ABC):
         >>> measure_for("classification").text(0.825), measure_for("regression").text(0.825)
         ('82.5 %', '0.825')
         """
-        return f"{100 * value:.1f} %" if self.percent else f"{value:.3g}"
+        if self.percent:
+            return f"{100 * value:.1f} %"
+        large = 100 <= abs(value) < 1e12
+        return format(value, "z.3f" if self.higher_is_better else ",.0f" if large else ".3g")
 
     def points(self, difference: float) -> str:
         """A difference of values in sentences."""
-        return f"{100 * difference:.1f} points" if self.percent else f"{difference:.2g}"
+        return f"{100 * difference:.1f} points" if self.percent else self.text(difference)
 
     def value(self, values: npt.ArrayLike, labels: Labels) -> float:
         """The score of predictions (N, C); NaN if it is not defined."""

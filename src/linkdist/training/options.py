@@ -141,6 +141,9 @@ of tables for each.
             measure_for(graph.task, self.metric)
         except OptionError as error:
             problems.append(str(error))
+        if self.metric is not None and self.method != "selflinkdist":
+            rule = "metric is what validation chooses by in the method selflinkdist"
+            problems.append(f"{rule}; the method is {self.method}, which chooses by accuracy.")
         if self.class_weight is not None and graph.task != "classification":
             problems.append(f"class_weight is for one class per row; the task is {graph.task}.")
         if self.loss != "squared" and graph.task != "regression":

@@ -1,9 +1,10 @@
 """Choose the nodes whose labels would help a model most.
 
-A good batch of nodes is uncertain and diverse. So the unlabelled nodes are grouped by k-means,
- each node weighted by the uncertainty of its prediction, and of each group the
-node nearest to its centre is chosen. The groups are found in features averaged over the links, so
-that the nodes are spread over the graph, too.
+A good batch of nodes is uncertain and diverse. So the unlabelled nodes are grouped by k-means, each
+node weighted by the uncertainty of its prediction, and of each group the node nearest to its centre
+is chosen. The groups are found in features averaged over the links, so that the nodes are spread
+over the graph, too. The prediction intervals of a regression have one width, so its nodes are all
+equally uncertain and only spread.
 
 Reference: F. Zhdanov, Diverse mini-batch Active Learning, 2019, has the clustering by uncertainty.
 """
@@ -36,13 +37,14 @@ def suggest_nodes(
     candidates: npt.NDArray[np.bool_],
     count: int,
     seed: int = 0,
+    task: str = "classification",
 ) -> IntArray:
     """Choose nodes to label, the most uncertain first.
 
     Parameters
     ----------
     probabilities : (n, C) array
-        Class probabilities of all nodes.
+        Probabilities of all nodes; for regression, numbers (n, 1).
     features : (n, d) array or CSR matrix
         Features of all nodes.
     links : (m, 2) array of int
@@ -53,6 +55,8 @@ def suggest_nodes(
         How many nodes to choose.
     seed : int
         Random seed of the grouping.
+    task : {'classification', 'regression', 'multilabel'}
+        What is predicted.
 
     Returns
     -------
@@ -67,8 +71,10 @@ def suggest_nodes(
     >>> sorted(chosen.tolist())
     [0, 2]
     """
-    doubt = uncertainty(probabilities)
+    doubt = uncertainty(probabilities, task)
     rows = np.flatnonzero(candidates)
+    if task == "regression":  # of equally uncertain nodes, the first would come from one place
+        rows = np.random.default_rng(seed).permutation(rows)
     rows = rows[np.argsort(-doubt[rows], kind="stable")[:MOST]]
     if len(rows) <= count:
         return rows
@@ -87,16 +93,31 @@ def suggest_nodes(
     return found[np.argsort(-doubt[found], kind="stable")]
 
 
-def uncertainty(probabilities: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """One minus the difference between the two highest probabilities, (n,).
+def uncertainty(
+    probabilities: npt.NDArray[np.float32], task: str = "classification"
+) -> npt.NDArray[np.float64]:
+    """How uncertain predictions are, (n,): from 0 to 1.
+
+    It is one minus the difference between the two highest probabilities. For several labels, it is
+    the mean over labels of one minus the difference between having the label and not having it; for
+    numbers, it is 1.
 
     Examples
     --------
     >>> uncertainty(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
     [1.0, 0.0]
+    >>> uncertainty(np.array([[0.5, 0.5], [1.0, 0.5]]), "multilabel").tolist()
+    [1.0, 0.5]
     """
-    second, first = np.sort(probabilities.astype(np.float64), axis=1)[:, -2:].T
-    doubt: npt.NDArray[np.float64] = 1 - (first - second)
+    p = probabilities.astype(np.float64)
+    doubt: npt.NDArray[np.float64]
+    if task == "regression":
+        return np.ones(len(p))
+    if task == "multilabel":
+        doubt = (1 - np.abs(2 * p - 1)).mean(axis=1)
+        return doubt
+    second, first = np.sort(p, axis=1)[:, -2:].T
+    doubt = 1 - (first - second)
     return doubt
 
 

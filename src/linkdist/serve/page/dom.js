@@ -87,7 +87,10 @@ export async function fetchJson(path, options = {}) {
   return body;
 }
 
-/** Make horizontal bars of `[name, width from 0 to 1, text]`; a long list can be expanded. */
+/**
+ * Make horizontal bars of `[name, width from 0 to 1, text]`; a long list can be expanded. A fourth
+ * entry may have the position of a `mark`, and whether the bar `isChosen`.
+ */
 export function makeBars(entries) {
   const list = make("ul", { className: "bars" }, ...entries.map(makeBar));
   if (entries.length <= FIRST) return [list];
@@ -103,23 +106,33 @@ export function makeBars(entries) {
   return [list, more];
 }
 
-function makeBar([name, width, text]) {
+function makeBar([name, width, text, { mark = null, isChosen = null } = {}]) {
   const bar = make("span", { className: "bar" });
   bar.style.width = `${100 * width}%`;
-  return make(
-    "li",
-    {},
-    make("span", {}, name),
-    make("span", { className: "number" }, text),
-    make("span", { className: "track", "aria-hidden": "true" }, bar),
-  );
+  const track = make("span", { className: "track", "aria-hidden": "true" }, bar);
+  if (mark !== null) {
+    const line = make("span", { className: "mark" });
+    line.style.left = `${100 * mark}%`;
+    track.append(line);
+  }
+  const parts = [make("span", {}, name), make("span", { className: "number" }, text), track];
+  const item = make("li", {}, ...parts);
+  if (isChosen !== null) item.dataset.chosen = isChosen;
+  return item;
 }
 
-/** Make bars of counts; the text has the count and its share of the total. */
-export function makeCountBars(entries) {
+/** Make bars of counts; the text has the count and its share of all rows, by default the sum. */
+export function makeCountBars(entries, rows = null) {
   const counts = entries.map(([, count]) => count);
   const most = Math.max(1, ...counts);
-  const all = Math.max(1, counts.reduce((sum, count) => sum + count, 0));
+  const all = Math.max(1, rows ?? counts.reduce((sum, count) => sum + count, 0));
   return makeBars(entries.map(([name, count]) =>
     [name, count / most, `${formatNumber(count)} (${formatPercent(count / all)})`]));
+}
+
+/** Make a list of `[term, text]`. */
+export function makePairs(entries) {
+  const items = entries.flatMap(([term, text]) =>
+    [make("dt", {}, term), make("dd", { className: "number" }, text)]);
+  return make("dl", { className: "pairs" }, ...items);
 }

@@ -1,9 +1,9 @@
-// The form that classifies one node, and its result.
+// The form that predicts one node, and its result.
 
 import {
-  byId, fetchJson, formatNumber, formatPercent, joinWords, make, makeBars, plural, show,
-  showNotices, UserError,
+  byId, fetchJson, formatNumber, joinWords, make, plural, show, showNotices, UserError,
 } from "./dom.js";
+import { makeTask } from "./tasks.js";
 
 const MAX_VALUES = 100; // the service lists at most so many categories or tags of a column
 
@@ -158,15 +158,17 @@ export function makeForm(model) {
   const features = { name: "Features", kind: "features", width: model.features };
   const fields = (model.columns ?? [features]).map(makeField);
   const result = byId("result");
+  const task = makeTask(model);
   let running = null;
+  byId("classify").textContent = task.words.action;
   byId("form-hint").textContent = model.columns
     ? "Enter the values that you know. An empty field counts as missing."
     : "Paste the features of the node, in the order of the training data.";
   byId("fields").append(...fields.map((field) => field.box));
   byId("fields").classList.toggle("many", fields.length > 5);
-  showNoResult(model);
+  showNoResult(task);
 
-  const classify = async (values) => {
+  const predict = async (values) => {
     const named = fields.map((field, index) => [field.column.name, values[index]]);
     const answer = await fetchJson("/v1/predict", {
       method: "POST",
@@ -175,7 +177,7 @@ export function makeForm(model) {
       signal: running.signal,
     });
     show(byId("replaced"), answer.version !== model.version);
-    showResult(model, answer.predictions[0]);
+    showResult(task, answer.predictions[0]);
     showNotices(byId("notices"), answer.notices);
   };
   byId("form").onsubmit = async (event) => {
@@ -183,21 +185,21 @@ export function makeForm(model) {
     if (running) return;
     clearFormError();
     running = new AbortController();
-    setBusy(true);
+    setBusy(task, true);
     try {
-      await classify(readFields(fields));
+      await predict(readFields(fields));
     } catch (error) {
       if (error.name !== "AbortError") showErrors(fields, error);
     } finally {
       running = null;
-      setBusy(false);
+      setBusy(task, false);
     }
   };
   byId("form").onreset = () => {
     running?.abort();
     clearFormError();
     for (const field of fields) field.clear();
-    showNoResult(model);
+    showNoResult(task);
     fields[0]?.input.focus();
   };
   byId("form").oninput = () => {
@@ -244,37 +246,32 @@ function clearFormError() {
   show(byId("form-error"), false);
 }
 
-function setBusy(isBusy) {
+function setBusy({ words }, isBusy) {
   const button = byId("classify");
   button.classList.toggle("busy", isBusy);
   button.setAttribute("aria-disabled", isBusy); // with `disabled` it would lose the focus
-  button.textContent = isBusy ? "Classifying …" : "Classify";
+  button.textContent = isBusy ? `${words.busy} …` : words.action;
   byId("result").setAttribute("aria-busy", isBusy);
 }
 
-function showNoResult({ classes }) {
+function showNoResult(task) {
   byId("result").dataset.state = "empty";
   byId("verdict-of").textContent = "Result";
   byId("verdict").textContent = "No result yet";
-  byId("result-words").textContent = "The probability of each class will appear here.";
+  byId("result-words").textContent = task.words.empty;
   byId("result-said").textContent = "";
   showNotices(byId("notices"));
-  byId("bars").replaceChildren(...makeBars(classes.map((name) => [name, 0, ""])));
+  byId("bars").replaceChildren(...task.empty());
 }
 
-function showResult(model, { label, confidence, probabilities, mode }) {
-  const target = model.label ?? "class";
-  const sorted = Object.entries(probabilities).sort(([, a], [, b]) => b - a);
+function showResult(task, prediction) {
+  const { target, verdict, bars, said } = task.result(prediction);
+  const andLinks = prediction.mode === "links" ? " and its links" : "";
   byId("result").dataset.state = "shown";
   byId("verdict-of").textContent = target;
-  const share = make("span", { className: "number" }, formatPercent(confidence));
-  byId("verdict").replaceChildren(label, share);
-  byId("result-words").textContent =
-    `Predicted from the node’s features${mode === "links" ? " and its links" : ""}.`;
-  byId("bars").replaceChildren(...makeBars(sorted.map(([name, p]) => [name, p, formatPercent(p)])));
-  const others = sorted.slice(1, 3).map(([name, p]) => `${name} ${formatPercent(p)}`);
-  const next = others.join(", ") || "none";
-  byId("result-said").textContent =
-    `${target}: ${label}, confidence ${formatPercent(confidence)}. Next: ${next}.`;
+  byId("verdict").replaceChildren(...verdict);
+  byId("result-words").textContent = `Predicted from the node’s features${andLinks}.`;
+  byId("bars").replaceChildren(...bars);
+  byId("result-said").textContent = said;
   byId("verdict").parentElement.scrollIntoView({ block: "nearest" });
 }

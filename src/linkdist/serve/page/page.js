@@ -1,12 +1,13 @@
 // The page of `linkdist serve`: the model, a form for one node, an upload for many.
 
 import {
-  byId, capitalise, fetchJson, formatNumber, formatPercent, formatTime, joinWords, make,
-  makeCountBars, plural, show,
+  byId, capitalise, fetchJson, formatNumber, formatTime, make, makeBars, makeCountBars, makePairs,
+  plural, show,
 } from "./dom.js";
 import { makeForm } from "./form.js";
 import { renderMarkdown } from "./markdown.js";
 import { makeTable } from "./table.js";
+import { formatScores, makeTask } from "./tasks.js";
 
 async function start() {
   try {
@@ -26,15 +27,14 @@ async function start() {
 }
 
 function showHeader(model) {
-  const { name, label, classes, columns, features, refused, version, loaded } = model;
+  const { name, columns, features, refused, version, loaded } = model;
+  const { words } = makeTask(model);
   document.title = `${name} · LinkDist`;
   byId("name").textContent = name;
-  const few = joinWords(classes, "or");
-  const choice = classes.length <= 6 ? few : `one of ${formatNumber(classes.length)} classes`;
   const basis = columns ? plural(columns.length, "column") : plural(features, "feature");
-  byId("what").append(
-    "Predicts a node’s ", make("b", {}, label ?? "class"), ` (${choice}) from ${basis}.`,
-  );
+  byId("what").append(...words.what, ` from ${basis}.`);
+  byId("one").textContent = `${words.action} one node`;
+  byId("many").textContent = `${words.action} a table`;
   const tiles = makeTiles(model);
   byId("tiles").append(...tiles);
   show(byId("tiles"), tiles.length > 1);
@@ -47,18 +47,18 @@ function showHeader(model) {
   byId("foot").append("Version ", make("code", {}, version), `, loaded ${formatTime(loaded)}.`);
 }
 
-function makeTiles({ scores, data, columns, features }) {
+function makeTiles({ scores, data, columns, features, task }) {
   const tile = (term, value, text) => {
     const content = make("dd", {}, make("b", {}, value), make("span", {}, text));
     return make("div", {}, make("dt", {}, term), content);
   };
   const count = scores["validation nodes"];
   const basis = count ? `of ${plural(count, "validation node")}` : "of validation nodes";
-  const tiles = Object.entries(scores)
-    .filter(([key, value]) => key.startsWith("accuracy") && typeof value === "number")
-    .map(([key, value]) => tile(capitalise(key), formatPercent(value), basis));
+  const tiles = formatScores(scores).map(([key, text]) => tile(capitalise(key), text, basis));
   if (data.nodes) {
-    const known = Object.values(data.labels ?? {}).reduce((sum, count) => sum + count, 0);
+    // The counts of several labels overlap, so their sum is not a number of nodes.
+    const counts = task === "multilabel" ? [] : Object.values(data.labels ?? {});
+    const known = counts.reduce((sum, count) => sum + count, 0);
     const words = known ? `nodes, ${formatNumber(known)} with a label` : "nodes";
     tiles.push(tile("Trained on", formatNumber(data.nodes), words));
   }
@@ -72,14 +72,15 @@ function makeTiles({ scores, data, columns, features }) {
   return tiles;
 }
 
-function showAbout({ card, data, training, replicas, has_curve: hasCurve, has_report: hasReport }) {
+function showAbout(model) {
+  const { card, data, training, replicas, has_curve: hasCurve, has_report: hasReport } = model;
   if (hasCurve) {
     const text = card?.match(/!\[((?:\\.|[^\]\\])*)\]\(curve\.svg\)/)?.[1].replace(/\\(.)/g, "$1");
     byId("curve-image").alt = text ?? "Validation accuracy during training.";
     byId("curve-image").src = "/v1/model/curve.svg";
     show(byId("curve"));
   }
-  const hasGroups = showCounts(data);
+  const hasGroups = model.task !== "regression" && showCounts(data, model.task);
   const hasTraining = showPairs("training", replicas > 1 ? { ...training, replicas } : training);
   const hasData = showPairs("data", data);
   show(byId("drawn"), hasCurve || hasGroups);
@@ -92,22 +93,28 @@ function showAbout({ card, data, training, replicas, has_curve: hasCurve, has_re
 }
 
 /** Show counts, such as the nodes of each class, as bars; return whether there are any. */
-function showCounts(values) {
+function showCounts(values, task) {
   const groups = Object.entries(values).filter(([, value]) => value && typeof value === "object");
   for (const [key, group] of groups) {
-    byId("groups").append(make("h3", {}, capitalise(key)), ...makeCountBars(Object.entries(group)));
+    const entries = Object.entries(group);
+    // Several labels overlap, and not all nodes have known ones: their counts are shares of nothing.
+    const bars = task === "multilabel" ? makePlainBars(entries) : makeCountBars(entries);
+    byId("groups").append(make("h3", {}, capitalise(key)), ...bars);
   }
   return groups.length > 0;
 }
 
+function makePlainBars(entries) {
+  const most = Math.max(1, ...entries.map(([, count]) => count));
+  return makeBars(entries.map(([name, count]) => [name, count / most, formatNumber(count)]));
+}
+
 /** Show numbers and texts as a list of pairs; return whether there are any. */
 function showPairs(id, values) {
-  const list = make("dl", { className: "pairs" });
-  for (const [key, value] of Object.entries(values)) {
-    if (value === null || typeof value === "object") continue;
-    const words = typeof value === "number" ? formatNumber(value) : String(value);
-    list.append(make("dt", {}, capitalise(key)), make("dd", { className: "number" }, words));
-  }
+  const textOf = (value) => (typeof value === "number" ? formatNumber(value) : String(value));
+  const isPlain = ([, value]) => value !== null && typeof value !== "object";
+  const shown = Object.entries(values).filter(isPlain);
+  const list = makePairs(shown.map(([key, value]) => [capitalise(key), textOf(value)]));
   byId(id).append(list);
   show(byId(id), list.childElementCount > 0);
   return list.childElementCount > 0;

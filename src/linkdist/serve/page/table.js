@@ -1,9 +1,10 @@
 // The upload of a table, and its predictions.
 
 import {
-  byId, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, makeCountBars,
-  NO_ANSWER, plural, show, showNotices, UserError,
+  byId, capitalise, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, NO_ANSWER,
+  plural, show, showNotices, UserError,
 } from "./dom.js";
+import { makeTask } from "./tasks.js";
 
 const SUFFIXES = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"];
 
@@ -39,7 +40,7 @@ export function makeTable(model) {
     address = URL.createObjectURL(new Blob(table.texts, { type: "text/csv" }));
     byId("download").href = address;
     setState("done");
-    showTable(model, table, count);
+    showTable(table, count);
     showNotices(byId("table-notices"), notices);
     byId("done-words").focus();
   };
@@ -120,7 +121,8 @@ function acceptDrops(take) {
 /** Upload a file and receive predictions; only XMLHttpRequest reports the progress of an upload. */
 function sendTable(model, file, finish, fail) {
   const request = new XMLHttpRequest();
-  const table = new Predictions(model.classes);
+  const table = new Predictions(makeTask(model));
+  const { words } = table.task;
   let total = null;
   let read = 0;
   let hasEnded = false;
@@ -140,8 +142,8 @@ function sendTable(model, file, finish, fail) {
     if (line.csv !== undefined) table.add(line.csv);
     if (line.done !== undefined) {
       const done = formatNumber(line.done);
-      const words = total ? `${done} of ${formatNumber(total)}` : done;
-      showProgress(`Classified ${words} rows`, total ? line.done / total : null);
+      const count = total ? `${done} of ${formatNumber(total)}` : done;
+      showProgress(`${capitalise(words.done)} ${count} rows`, total ? line.done / total : null);
     }
     if (line.end !== undefined) end(finish, table, line.end, line.notices);
   };
@@ -156,7 +158,7 @@ function sendTable(model, file, finish, fail) {
     showProgress(`Uploading, ${formatPercent(loaded / size)}`, loaded / size);
   request.upload.onload = () => {
     showProgress("Reading the file …", null);
-    byId("table-said").textContent = `Classifying ${file.name}`;
+    byId("table-said").textContent = `${words.busy} ${file.name}`;
   };
   request.onprogress = () => {
     if (request.status === 200) handleLines();
@@ -185,16 +187,20 @@ function parseJson(text) {
   }
 }
 
-/** The predictions received so far: their text, the count of each class, the first rows. */
+/** The predictions received so far: their text, a summary, the first rows. */
 class Predictions {
   texts = [];
   head = null;
   first = [];
   count = 0;
 
-  constructor(classes) {
-    this.counts = new Map(classes.map((name) => [name, 0]));
-    this.tail = classes.length + 2; // a row ends with label, confidence and the probabilities
+  constructor(task) {
+    this.task = task;
+  }
+
+  /** The cells of a row after its id, if it has one. */
+  cells(row) {
+    return row.slice(-this.task.columns);
   }
 
   add(text) {
@@ -206,8 +212,7 @@ class Predictions {
   }
 
   addRow(row) {
-    const label = row.at(-this.tail);
-    this.counts.set(label, (this.counts.get(label) ?? 0) + 1);
+    this.task.summary.add(this.cells(row));
     this.count += 1;
     if (this.first.length < FIRST) this.first.push(row);
   }
@@ -226,28 +231,22 @@ function* parseCsv(text) {
   }
 }
 
-function showTable(model, table, count) {
-  byId("done-words").textContent = `${plural(count, "row")} classified`;
-  byId("counts").replaceChildren(...makeCountBars([...table.counts].sort(([, a], [, b]) => b - a)));
+function showTable(table, count) {
+  const { words, summary, head, row: textsOf, columns } = table.task;
+  byId("done-words").textContent = `${plural(count, "row")} ${words.done}`;
+  byId("counts-title").textContent = words.summary;
+  byId("counts").replaceChildren(...summary.show());
 
-  const hasId = table.head?.length > table.tail;
-  const names = [hasId ? table.head[0] : "row", model.label ?? "label"];
-  const head = make(
-    "tr",
-    {},
-    ...names.map((name) => make("th", { scope: "col" }, name)),
-    make("th", { scope: "col", className: "number" }, "confidence"),
-  );
+  const hasId = table.head?.length > columns;
+  const names = [[hasId ? table.head[0] : "row", ""], ...head];
+  const titles = names.map(([name, className]) => make("th", { scope: "col", className }, name));
   const rows = table.first.map((row, index) => {
-    const [label, confidence] = row.slice(-table.tail);
-    return make(
-      "tr",
-      {},
-      make("th", { scope: "row" }, hasId ? row[0] : formatNumber(index + 1)),
-      make("td", {}, label),
-      make("td", { className: "number" }, formatPercent(Number(confidence))),
-    );
+    const id = make("th", { scope: "row" }, hasId ? row[0] : formatNumber(index + 1));
+    const texts = textsOf(table.cells(row));
+    const cells = texts.map((text, k) => make("td", { className: head[k][1] }, text));
+    return make("tr", {}, id, ...cells);
   });
   byId("preview-title").textContent = count > FIRST ? `The first ${FIRST} rows` : "The rows";
-  byId("preview").replaceChildren(make("thead", {}, head), make("tbody", {}, ...rows));
+  const top = make("thead", {}, make("tr", {}, ...titles));
+  byId("preview").replaceChildren(top, make("tbody", {}, ...rows));
 }

@@ -49,7 +49,9 @@ class Decision:
 
     def as_json(self) -> dict[str, Any]:
         """The decision as JSON values; an infinite width becomes null when it is written."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        found = {name: value for name, value in asdict(self).items() if value is not None}
+        # Readers without PyTorch, such as a service, say what share of numbers intervals contain.
+        return {**found, "coverage": COVERAGE} if self.widths else found
 
 
 def decide(

@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from linkdist import fit, from_features, load_model, with_links
-from linkdist.classifier import LinkDistClassifier
+from linkdist import LinkDistClassifier, fit, from_features, load_model, with_links
 from linkdist.data.splits import Split
 from linkdist.errors import GraphError, ModelError, OptionError, TableError
 from linkdist.tables.transformer import TableEncoder
@@ -59,7 +58,7 @@ def test_it_teaches_itself_unless_asked_otherwise():
         **{"method": "selflinkdist", "replicas": 1, "epochs": None, "held_out": None},
         **{"teachers": (), "budget": None, "device": "auto", "random_state": None},
         **{"hidden_size": 256, "batch_size": 1024, "learning_rate": None, "dropout": 0.5},
-        **{"schedule": None, "class_weight": None},
+        **{"schedule": None, "class_weight": None, "metric": None, "hold_out_graphs": False},
     }
 
 

@@ -1,0 +1,1 @@
+"""LinkDist as scikit-learn estimators."""
