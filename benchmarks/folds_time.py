@@ -46,7 +46,7 @@ def main():
         took = time.perf_counter() - started
         new = model.estimates_.new_rows
         rows.append([name, graph.n, len(graph.links), graph.d, f"{took:.0f}",
-                     f"{100 * new[0].accuracy:.0f} / {100 * new[1].accuracy:.0f}"])  # fmt: skip
+                     f"{100 * new[0].value:.0f} / {100 * new[1].value:.0f}"])  # fmt: skip
         print(rows[-1], flush=True)
     head = ["graph", "nodes", "links", "features", "seconds", "estimate, features / links"]
     about = machine()

@@ -64,9 +64,10 @@ def test_make_demo_runs(tmp_path, monkeypatch):
     assert "CoLinkDistMLP" in printed
 
 
-def test_example_tables_are_what_their_script_makes(tmp_path):
-    subprocess.run([sys.executable, ROOT / "examples/make_papers.py", tmp_path], check=True)
-    for path in (ROOT / "examples/papers").iterdir():
+@pytest.mark.parametrize("name", ["papers", "shops"])
+def test_example_tables_are_what_their_script_makes(tmp_path, name):
+    subprocess.run([sys.executable, ROOT / f"examples/make_{name}.py", tmp_path], check=True)
+    for path in (ROOT / "examples" / name).iterdir():
         assert path.read_text() == (tmp_path / path.name).read_text(), path.name
 
 

@@ -41,5 +41,5 @@ def quick(monkeypatch):
     monkeypatch.setattr(protocol, "load_dataset", known)
     monkeypatch.setattr("linkdist.training.fit.epochs_for", lambda degree: 1)
     monkeypatch.setattr(
-        "linkdist.training.panel.fitting.cycles_for", lambda nodes, folds, batch: (1,)
+        "linkdist.training.panel.fitting.cycles_for", lambda nodes, folds, batch, long: (1,)
     )

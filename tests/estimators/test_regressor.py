@@ -168,10 +168,10 @@ def test_a_saved_regressor_predicts_the_same(ring, tmp_path):
     model.save(tmp_path / "model", id="name", label="height", relation="type")
     back = load_model(tmp_path / "model")
     assert back.about["task"] == "regression"
-    assert back.about["decision"] == {"widths": dict(model.decision_.widths)}
+    assert back.about["decision"] == model.decision_.as_json()
     assert (back.model.relations, back.model.directed) == (("r", "s"), True)
     new = table.assign(name=names)
     ends = {"from": links[:, 0], "to": links[:, 1], "type": ["r", "s"] * 60, "weight": weights}
-    found = back.predict_proba(new, pd.DataFrame(ends))[:, 0]
+    found = back.predict(new, pd.DataFrame(ends))
     np.testing.assert_allclose(found, model.predict(table, **options), rtol=1e-5)
     assert back.about["label"] == "height"

@@ -174,6 +174,7 @@ def test_the_rows_of_an_unseen_graph():
     assert "This model, rows of other graphs" in text
     card = model_card("m", {"estimates": other.as_json()}, ["a", "b"])
     assert f"the scores are {unseen}" in card
+    assert "measured on graphs that training has not seen. Nodes from another source" in card
 
 
 # Scores of other measures -------------------------------------------------------------------------

@@ -110,10 +110,18 @@ def model_card(
         "Data": pairs({**as_mapping(about.get("data")), **as_mapping(about.get("tally"))}),
         "Training": pairs(training),
         "Versions": pairs(about.get("versions")),
-        "Limitations": LIMITS_OF_TASK.get(task, LIMITS),
+        "Limitations": _limits(about, task),
     }
     parts = [f"## {title}\n\n{body}\n" for title, body in sections.items() if body]
     return f"# {text(name)}\n\n{what}\n\n" + "\n".join(parts)
+
+
+def _limits(about: About, task: str) -> str:
+    """The limitations; scores of held-out graphs are not about the graph of the training."""
+    limits = LIMITS_OF_TASK.get(task, LIMITS)
+    if as_mapping(about.get("estimates")).get("rows") == "rows of other graphs":
+        return limits.replace("nodes of the training graph", "graphs that training has not seen")
+    return limits
 
 
 def _what(about: About, count: int) -> str:

@@ -23,24 +23,6 @@ GROUP = 1 << 14
 """Number of rows that are written together; larger groups are faster to read but need memory."""
 
 
-def prediction_schema(id_name: str, id_type: pa.DataType, classes: Sequence[str]) -> pa.Schema:
-    """The columns of a classification: ids, `label`, `confidence`, `p_<class>` per class.
-
-    Examples
-    --------
-    >>> prediction_schema("paper", pa.int64(), ["art", "math"]).names
-    ['paper', 'label', 'confidence', 'p_art', 'p_math']
-    """
-    return PredictionColumns.of({}, classes).schema(id_name, id_type)
-
-
-def prediction_batch(
-    ids: pa.Array, p: npt.NDArray[np.float32], schema: pa.Schema, classes: pa.Array
-) -> pa.RecordBatch:
-    """Combine ids (n,) and class probabilities (n, C) into rows of `prediction_schema`."""
-    return PredictionColumns.of({}, classes.to_pylist()).batch(ids, p, schema)
-
-
 class PredictionWriter:
     """Writes a table of predictions to a temporary file and renames it when it is complete.
 

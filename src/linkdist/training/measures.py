@@ -118,8 +118,8 @@ class Measure(ABC):
         """
         if self.percent:
             return f"{100 * value:.1f} %"
-        large = 100 <= abs(value) < 1e12
-        return format(value, "z.3f" if self.higher_is_better else ",.0f" if large else ".3g")
+        large = 99.95 <= abs(value) < 1e12
+        return format(value, "z.3f" if self.higher_is_better else ",.0f" if large else "#.3g")
 
     def points(self, difference: float) -> str:
         """A difference of values in sentences."""

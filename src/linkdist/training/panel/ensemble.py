@@ -22,6 +22,8 @@ from linkdist.training.panel.teachers import Teacher, TeachingContext
 
 LOWEST = -30.0
 """The lowest score of a teacher, so that no prediction is infinitely certain."""
+MOSTLY = 0.5
+"""The share of labelled nodes above which a student can learn their labels by heart."""
 SINGLE = (1.0,)
 """The exponent of a single prediction without validation nodes."""
 
@@ -204,9 +206,10 @@ class TeacherEnsemble:
         return float(np.clip(1 + np.log(p).mean() / np.log(self.graph.C), 0, 1))
 
     @torch.no_grad()
-    def targets(self) -> Tensor:
+    def targets(self, smooth: bool = False) -> Tensor:
         """The mixture's predictions (R, n, C) over the links of each view, with known labels.
 
+        With `smooth`, replicas with mostly labelled nodes get the predictions for these as well.
         If the labels are balanced by design, their shares say nothing about all nodes. The class
         prior π of all nodes is then estimated, as far as the teachers are informative.
         """
@@ -234,6 +237,8 @@ class TeacherEnsemble:
                 mixture[r] /= mixture[r].sum(-1, keepdim=True)
         for row, replica in zip(mixture, self.replicas, strict=True):
             known = replica.view.train
+            if smooth and mostly_labelled(replica.view):
+                continue
             targets = self.context.targets(replica.view.labels[known])
             row[torch.from_numpy(known).to(device)] = torch.from_numpy(targets).to(device)
         return mixture
@@ -252,6 +257,11 @@ class TeacherEnsemble:
             scores, prior = self.scores[g][teacher.variant][r][None], self.prior(self.replicas[r])
             parts.append(self.family.calibrated(scores, prior, teacher.exponents))
         return Predictions(np.concatenate(parts), self.labels(self.scored))
+
+
+def mostly_labelled(view: View) -> bool:
+    """Whether most nodes of a view have a label."""
+    return len(view.train) > MOSTLY * len(view.nodes)
 
 
 def rows_of(values: Tensor, nodes: Sequence[IntArray]) -> list[Array]:

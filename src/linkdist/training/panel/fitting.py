@@ -22,7 +22,7 @@ from linkdist.training.loop import Hyperparameters
 from linkdist.training.measures import Measure, measure_for
 from linkdist.training.panel.baselines import colinkdist, largest_class
 from linkdist.training.panel.decision import MODES, Decision, decide, decided, with_factors
-from linkdist.training.panel.ensemble import Predictions, Replica
+from linkdist.training.panel.ensemble import Predictions, Replica, mostly_labelled
 from linkdist.training.panel.estimates import SIMPLEST, Estimates, estimate, limits
 from linkdist.training.panel.learning import Panel, cycles_for, train_panel
 from linkdist.training.panel.likelihood import Array
@@ -80,9 +80,13 @@ def fit_panel(
     else:
         replicas = _replicas(graph, splits, setting, seeds, held_out)
     folds = any(replica.kind != "kept" for replica in replicas)
-    long = graph.task == "regression" or metric in RANKINGS
-    nodes = len(replicas[-1].view.nodes)
-    cycles: Sequence[int] = (epochs,) if epochs else cycles_for(nodes, folds, hyper.batch, long)
+    # A student that knows most labels by heart ranks new rows and rows of other graphs badly.
+    view = replicas[-1].view
+    smooth = graph.task == "classification" and (metric is not None or hold_out_graphs)
+    short = smooth and mostly_labelled(view)
+    long, nodes = graph.task == "regression" or metric in RANKINGS, len(view.nodes)
+    planned = cycles_for(nodes, folds or short, hyper.batch, long and not short)
+    cycles: Sequence[int] = (epochs,) if epochs else planned
     if budget is not None:
         visit = _seconds_per_visit(graph, replicas[-1], inputs, hyper)
         replicas, cycles = within_budget(budget * STUDENTS, visit, replicas, cycles)
@@ -104,13 +108,15 @@ def fit_panel(
         hyper=hyper,
         loss=loss,
         measure=None if metric is None else measure,
+        smooth=smooth,
     )
     panel, decision = _with_decision(units.restored(panel), measure, class_weight)
     if budget is not None and time.perf_counter() - started >= budget * 2 / 3:
         baselines = False
     kind = "rows of other graphs" if hold_out_graphs else None
     ends = part_of(progress, end, 1.0)
-    estimates = _estimates(units, splits, panel, measure, baselines, ends, kind)
+    chosen = class_weight is None  # given factors are applied already
+    estimates = _estimates(units, splits, panel, measure, baselines, ends, kind, chosen)
     ends(1, 1)
     return panel, estimates, decision
 
@@ -223,6 +229,7 @@ def _estimates(
     baselines: bool,
     progress: Progress,
     kind: str | None,
+    chosen: bool,
 ) -> Estimates | None:
     ensemble = panel.ensemble
     graph, family = ensemble.graph, ensemble.family
@@ -234,7 +241,12 @@ def _estimates(
     if baselines:
         new_rows |= colinkdist(ensemble, progress)
     predictions = {
-        kind: {name: decided(graph.task, measure, family, part) for name, part in found.items()}
+        kind: {
+            name: decided(graph.task, measure, family, part)
+            if chosen or name not in MODES
+            else part
+            for name, part in found.items()
+        }
         for kind, found in predictions.items()
     }
     replicas = [ensemble.replicas[r] for r in ensemble.scored]

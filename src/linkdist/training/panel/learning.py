@@ -99,6 +99,7 @@ def train_panel(
     hyper: Hyperparameters | None = None,
     loss: str = "squared",
     measure: Measure | None = None,
+    smooth: bool = False,
 ) -> Panel:
     """Train teachers and students.
 
@@ -124,6 +125,8 @@ def train_panel(
         The error that a regression minimises.
     measure : Measure, optional
         By which validation nodes choose the cycle; by default by the loss.
+    smooth : bool, optional
+        Whether students learn predictions instead of labels, if most nodes are labelled.
     """
     folds = any(replica.kind != "kept" for replica in replicas)
     hyper = hyper or Hyperparameters()
@@ -135,7 +138,8 @@ def train_panel(
         context.strengths = torch.from_numpy(strengths).float().to(inputs.device)
     ensemble = TeacherEnsemble(graph, replicas, context, assemble(context, teachers))
     once = folds or not ensemble.scored
-    student = Student(ensemble, inputs, cycles[:1] if once else cycles, splits, hyper, measure)
+    chosen = cycles[:1] if once else cycles
+    student = Student(ensemble, inputs, chosen, splits, hyper, measure, smooth)
     student.train(run)
     return student.panel()
 
@@ -200,8 +204,9 @@ class Student:
         splits: Sequence[Split],
         hyper: Hyperparameters,
         measure: Measure | None = None,
+        smooth: bool = False,
     ) -> None:
-        self.measure = measure
+        self.measure, self.smooth = measure, smooth
         self.ensemble, self.inputs, self.cycles, self.hyper = ensemble, inputs, cycles, hyper
         graph, replicas = ensemble.graph, ensemble.replicas
         self.task = ensemble.context.task
@@ -223,7 +228,7 @@ class Student:
 
     def train(self, run: TrainingRun) -> None:
         """Train the cycles, until one of them improves no replica."""
-        targets, hyper = self.ensemble.targets(), self.hyper
+        targets, hyper = self.ensemble.targets(self.smooth), self.hyper
         views = [replica.view for replica in self.ensemble.replicas]
         start, total = 0, sum(self.cycles)
         for cycle in self.cycles:
