@@ -136,9 +136,9 @@ def test_all_problems_of_links_are_reported_at_once(nodes, links, model):
     with pytest.raises(TableError) as error:
         model.predict(nodes, wrong)
     found = str(error.value)
-    assert "column 'kind' must contain a relation in every row; row 3 has None" in found
+    assert "column 'kind' must contain a relation in every row; row 3 is empty" in found
     assert "found others: 'new' (1 row)" in found
-    assert "column 'years' must contain a weight in every row; row 4 has None" in found
+    assert "column 'years' must contain a weight in every row; row 4 is empty" in found
     assert "positive numbers" in found
     assert "row 1 has 0.0, row 2 has -2.0, row 3 has inf" in found
 

@@ -638,14 +638,14 @@ TRAIN = {
     ),
     "some links of no node": (
         {"links.csv": LINKS + "P3,P1\nP1,Q7\n,P1\nP2,P2\n"},
-        ["links must connect nodes of the node table; row 6 has 'Q7', row 7 has None.",
+        ["links must connect nodes of the node table; row 6 has 'Q7', row 7 is empty.",
          "links must be listed once, in one direction; row 5 has ['P3', 'P1'].",
          "links must connect two different nodes; row 8 has ['P2', 'P2']."],
         "--strict",
     ),
     "duplicate ids": (
         {"nodes.csv": changed(("P6", "P1"), ("P4", ""))},
-        ["column 'paper' must contain an id in each row; row 4 has None.",
+        ["column 'paper' must contain an id in each row; row 4 is empty.",
          "column 'paper' contains duplicate ids: 'P1' in rows 1 and 6."],
     ),
     "an empty node file": ({"nodes.csv": ""}, ["nodes.csv is empty."]),

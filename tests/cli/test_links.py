@@ -71,7 +71,7 @@ def test_mistakes_are_told_in_words(command, folder):
     wrong = checked(command, folder, ["links.csv"], *LINKS)
     refused(
         wrong,
-        r"relation in every row; row 2 has None\. .*weight in every row; row 3 has None\. "
+        r"relation in every row; row 2 is empty\. .*weight in every row; row 3 is empty\. "
         r".*positive numbers.*; row 1 has 0\.0, row 2 has 'x'\.",
     )
 

@@ -236,7 +236,7 @@ def test_numbers_become_classes_of_a_store_only_if_asked_for(table, tmp_path):
 def test_missing_ids_and_labels_are_told_at_once(table, tmp_path):
     tables = table({"id": [None, *map(str, range(19))], "class": ["a"] * 20})
     found = refused(tables, tmp_path)
-    assert "must contain an id in each row; row 1 has None" in found
+    assert "must contain an id in each row; row 1 is empty" in found
     assert "two classes or more" in found
 
 
@@ -244,7 +244,7 @@ def test_a_link_to_a_node_that_is_not_there_is_refused_if_strict(table, tmp_path
     links = {"s": ["0", "x", "2", None, "3"], "t": ["1", "0", "1", "2", "y"]}
     found = refused(table(links=links, strict=True), tmp_path)
     rule = "links must connect nodes of the node table"
-    assert f"{rule}; row 2 has 'x', row 4 has None, row 5 has 'y'." in found
+    assert f"{rule}; row 2 has 'x', row 4 is empty, row 5 has 'y'." in found
 
 
 def test_all_that_strict_refuses_is_told_at_once(table, tmp_path):

@@ -62,7 +62,7 @@ def test_rows_without_a_graph_are_errors(tmp_path):
     (tmp_path / "nodes.csv").write_text(
         "id,age,field,country\n1,3,a,DE\n2,4,b,\n3,9,a,  \n4,8,b,ES\n5,2,b,ES\n"
     )
-    message = "column 'country' must name the graph of each row; row 2 has None, row 3 has None"
+    message = "column 'country' must name the graph of each row; row 2 is empty, row 3 is empty"
     refused(lambda: read_nodes(tmp_path / "nodes.csv", "id", "field", graph="country"), message)
 
 
@@ -194,7 +194,7 @@ def test_errors_name_the_table_of_a_row(tmp_path):
     paths = [tmp_path / "DE.csv", tmp_path / "ES.csv"]
     found = refused(lambda: read_nodes(paths, "id", "field", {"age": "numeric"}), "2 node tables: ")
     assert f"column 'age' must contain numbers; row 2 of {paths[1]} has 'old'" in found
-    assert f"column 'id' must contain an id in each row; row 2 of {paths[1]} has None" in found
+    assert f"column 'id' must contain an id in each row; row 2 of {paths[1]} is empty" in found
 
 
 def test_links_to_unknown_nodes_are_named_with_their_graph():

@@ -348,7 +348,7 @@ def test_all_problems_of_a_table_are_in_one_message(csv):
         "column 'label' contains ids or labels and cannot be a feature. "
         "column 'age' must contain numbers; row 2 has 'old'. "
         "column 'x' must contain finite numbers; row 3 has 'inf'. "
-        "column 'id' must contain an id in each row; row 2 has None. "
+        "column 'id' must contain an id in each row; row 2 is empty. "
         "column 'id' contains duplicate ids: 'a' in rows 1 and 3, 'b' in rows 4 and 5. "
         "column 'label' must contain labels of two classes or more; all are 'm'."
     )
@@ -466,7 +466,7 @@ def test_strict_reports_all_problems_with_their_rows(csv):
     with pytest.raises(TableError) as caught:
         read_links(path, pa.array([1, 2]), strict=True)
     assert str(caught.value) == (
-        f"{path}: links must connect nodes of the node table; row 4 has '9', row 5 has None. "
+        f"{path}: links must connect nodes of the node table; row 4 has '9', row 5 is empty. "
         "links must be listed once, in one direction; row 2 has ['2', '1']. "
         "links must connect two different nodes; row 3 has ['1', '1']."
     )

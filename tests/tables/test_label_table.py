@@ -64,7 +64,7 @@ def test_ids_are_compared_as_text(tmp_path):
         ({"id": [7], "y": ["b"]}, "node 7 has the labels 'a' and 'b'"),
         ({"id": [8, 8], "y": ["a", "b"]}, "node 8 has the labels 'a' and 'b'"),
         ({"id": [8, 1, None], "y": [None, "a", "a"]},
-         "'id' must contain ids of the node table; row 2 has '1', row 3 has None"),
+         "'id' must contain ids of the node table; row 2 has '1', row 3 is empty"),
         ({"id": [7], "label": ["a"]}, "unknown column 'y'"),
         ({"id": [7], "y": [["a"]]}, "must contain one value per row"),
     ],

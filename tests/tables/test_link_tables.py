@@ -79,7 +79,7 @@ def test_problems_of_all_tables_are_in_one_message(tmp_path):
     with pytest.raises(TableError) as caught:
         read_links(paths, IDS, weight="w")
     assert str(caught.value) == (
-        f"{paths[0]}: column 'w' must contain a weight in every row; row 2 has None. "
+        f"{paths[0]}: column 'w' must contain a weight in every row; row 2 is empty. "
         "column 'w' must contain positive numbers from 1e-30 to 1e+30; row 1 has 0.0. "
         f"{paths[1]}: unknown column 'w'; choose from a, b. "
         f"{paths[2]}: columns 'a' and 'b' must contain ids of the node table, but no row contains "

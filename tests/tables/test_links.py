@@ -219,7 +219,7 @@ def test_all_bad_weights_and_relations_are_named_with_their_rows(tmp_path, rows,
         assert (rule in message) == bool(broken)
         told = message.partition(rule)[2].partition(". ")[0] if broken else ""
         assert told.count("row ") == len(broken[:5])
-        assert all(f"row {row} has {shown(rows[row - 1][1], rule)}" in told for row in broken[:5])
+        assert all(f"row {row} {shown(rows[row - 1][1], rule)}" in told for row in broken[:5])
         assert (f"{len(broken)} in total" in told) == (len(broken) > 5)
 
 
@@ -229,7 +229,7 @@ RIGHTS = {"1": 1.0, "0.25": 0.25, "1e3": 1000.0, "$5": 5.0, " 2 ": 2.0, "true": 
 
 
 def shown(text, rule):
-    return BAD[text] if "positive" in rule else "None"
+    return f"has {BAD[text]}" if "positive" in rule else "is empty"
 
 
 @pytest.mark.parametrize(
@@ -256,10 +256,10 @@ def test_numbers_of_any_type_are_weights(values, weights):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([date(2020, 1, 1), None], r"every row; row 2 has None\. .* row 1 has '2020-01-01'\.$"),
+        ([date(2020, 1, 1), None], r"every row; row 2 is empty\. .* row 1 has '2020-01-01'\.$"),
         ([[1.0], [2.0]], "must contain one value per row; it contains list"),
-        ([float("nan"), 1.0], r"every row; row 1 has None\.$"),
-        (pa.nulls(2), r"every row; row 1 has None, row 2 has None\.$"),
+        ([float("nan"), 1.0], r"every row; row 1 is empty\.$"),
+        (pa.nulls(2), r"every row; row 1 is empty, row 2 is empty\.$"),
         (["1.5", "2,5"], r"positive numbers from 1e-30 to 1e\+30; row 1 has '1\.5'\.$"),
     ],
 )

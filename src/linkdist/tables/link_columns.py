@@ -84,7 +84,7 @@ class WeightColumn:
     >>> problems.check("links.csv")
     Traceback (most recent call last):
     linkdist.errors.TableError: links.csv: column 'years' must contain a weight in every row; row \
-5 has None. column 'years' must contain positive numbers from 1e-30 to 1e+30; row 3 has -1.0, row \
+5 is empty. column 'years' must contain positive numbers from 1e-30 to 1e+30; row 3 has -1.0, row \
 4 has 'long'.
     """
 

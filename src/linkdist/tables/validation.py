@@ -112,7 +112,7 @@ column 'age' must contain numbers; row 3 has 'old', row 8 has 'young'.
         rows if there are more than `rows`.
         """
         shown = zip(rows[:SHOWN], values, strict=False)
-        examples = [f"{self.place(int(row))} has {show_value(value)}" for row, value in shown]
+        examples = [f"{self.place(int(row))} {_found(value)}" for row, value in shown]
         self.examples(f"{rule};", examples, len(rows) if total is None else total)
 
     def examples(self, rule: str, examples: Sequence[str], total: int) -> None:
@@ -172,6 +172,11 @@ def collect_problems(problems: Problems | None) -> Iterator[Problems]:
         own = Problems()
         yield own
         own.check()
+
+
+def _found(value: object) -> str:
+    empty = not value.is_valid if isinstance(value, pa.Scalar) else value is None
+    return "is empty" if empty else f"has {show_value(value)}"
 
 
 def show_value(value: Any) -> str:  # noqa: ANN401
