@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ FIT_PARAMETERS = (
 """Parameters that `fit` takes as they are."""
 
 
-class LinkDistEstimator(BaseEstimator):  # type: ignore[misc]
+class LinkDistEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of `LinkDistClassifier` and `LinkDistRegressor`."""
 
     # scikit-learn reads the parameters from `__init__`, so each estimator lists its own.
@@ -242,17 +243,22 @@ class LinkDistEstimator(BaseEstimator):  # type: ignore[misc]
     _task = "classification"
     """How labels that are hidden are marked; see `hidden_labels`."""
 
+    @abstractmethod
+    def predict(self, X: Any, *, edges: Any = None) -> npt.NDArray[Any]:  # noqa: ANN401
+        """Predict the label of each node; the estimators take more options for links."""
+
+    @abstractmethod
     def _learn_labels(self, y: Any, n: int) -> tuple[str, Labels]:  # noqa: ANN401
         """The task, and labels in the form of `Graph.labels`."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _class_names(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        """Names of the classes, or one name for the number."""
 
+    @abstractmethod
     def _task_options(self, graph: Graph) -> dict[str, Any]:
         """Options of `fit` that only one of the estimators has."""
-        raise NotImplementedError
 
     # What they share.
 

@@ -27,8 +27,7 @@ from linkdist.report.task_evaluation import (
     rows_line,
     score_line,
 )
-from linkdist.training.measures import Interval, Z, measure_for
-from linkdist.training.measures import wilson as interval
+from linkdist.training.measures import Interval, Z, measure_for, wilson
 
 RESAMPLED = 1000
 """Number of bootstrap samples for the interval of macro F1."""
@@ -209,7 +208,7 @@ class Evaluator:
             n,
             self._unlabelled,
             accuracy,
-            interval(accuracy, n),
+            wilson(accuracy, n),
             float(f1),
             _bootstrap(confusion),
             float(loss),
@@ -320,7 +319,7 @@ def _class_scores(
                 int(row),
                 float(hit / max(column, 1)),
                 recall,
-                interval(recall, row) if row else (0.0, 1.0),
+                wilson(recall, row) if row else (0.0, 1.0),
                 float(2 * hit / max(row + column, 1)),
             )
         )

@@ -16,7 +16,7 @@ from linkdist.report.score_text import interval_text, measure_named, named
 from linkdist.report.svg import evaluation_unit, percent, plain, short
 from linkdist.report.task_html import task_data
 from linkdist.report.task_metrics import TaskMetrics
-from linkdist.training.measures import wilson as interval
+from linkdist.training.measures import wilson
 
 METHODS = {"linkdist": "LinkDist", "colinkdist": "CoLinkDist", "selflinkdist": "SelfLinkDist"}
 
@@ -139,7 +139,7 @@ def _tiles(metrics: Metrics | TaskMetrics) -> list[tuple[str, str, str]]:
     tiles = []
     if isinstance(metrics, Metrics) and (validation := metrics.validation):
         for mode, found in validation.modes.items():
-            low, high = interval(found.accuracy, validation.nodes, z=1.96)
+            low, high = wilson(found.accuracy, validation.nodes, z=1.96)
             note = f"95\xa0% interval {100 * low:.0f} to {percent(high, 0)}"
             tiles.append((f"accuracy {charts.MODES[mode]}", percent(found.accuracy), note))
     return tiles
