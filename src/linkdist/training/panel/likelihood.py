@@ -43,6 +43,8 @@ Function: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From points (R, D) to values (R,) and gradients (R, D)."""
 
 ITERATIONS = 60
+RIDGE_ITERATIONS = 200
+"""Squared errors have no bound, so that weak penalties need more iterations."""
 MEMORY = 10
 HALVINGS = 8
 TOLERANCE = 1e-7
@@ -101,7 +103,8 @@ def fit_linear(
         return value.detach(), gradient.flatten(1)
 
     start = torch.zeros(R, (d + 1) * C, device=targets.device)
-    return minimise(loss, start).view(R, d + 1, C)
+    iterations = RIDGE_ITERATIONS if task == "regression" else ITERATIONS
+    return minimise(loss, start, iterations).view(R, d + 1, C)
 
 
 def minimise(function: Function, start: Tensor, iterations: int = ITERATIONS) -> Tensor:

@@ -23,7 +23,6 @@ from linkdist.training.panel.likelihood import Array
 from linkdist.training.panel.teachers import (
     LINEAR,
     STORED,
-    STRENGTHS,
     Teacher,
     TeachingContext,
     averaged_rows,
@@ -87,7 +86,7 @@ def relational_teachers(context: TeachingContext) -> list[Relational]:
             bias[a] + sum(shift[a] for _, _, shift in parts),
             context,
         )
-        for a in range(len(STRENGTHS))
+        for a in range(len(context.penalties))
     ]
 
 

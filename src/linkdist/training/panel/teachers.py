@@ -34,6 +34,7 @@ from linkdist.nn.tasks import task_named
 from linkdist.training.loop import padded
 from linkdist.training.panel.families import family_of
 from linkdist.training.panel.likelihood import fit_linear
+from linkdist.training.panel.ridge import fit_ridge
 
 HOPS = (0, 1, 2, 8)
 """Numbers of hops that the linear teachers average over; the last uses personalised PageRank."""
@@ -41,6 +42,8 @@ RESTART = 0.1
 """The share of a node's own features in each step of personalised PageRank."""
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 """The values of scikit-learn's C, of which validation nodes choose one; rows have unit length."""
+RIDGE_STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+"""The same for ridge regressions, which are cheap: a closed form solves them."""
 LINEAR = {
     "classification": "logistic regression",
     "multilabel": "logistic regression",
@@ -82,6 +85,7 @@ class TeachingContext:
         known = padded([weights[view.train] for view in views], self.device)
         self.known = known.unsqueeze(-1)  # (T, m, 1): 0 in the padding
         self.strengths: Tensor | None = None  # (T, K), if there are several relations
+        self.penalties = RIDGE_STRENGTHS if graph.task == "regression" else STRENGTHS
 
     def targets(self, labels: Labels) -> FloatArray:
         """Known labels as targets (N, C)."""
@@ -100,11 +104,16 @@ class TeachingContext:
 
     @cached_property
     def scale(self) -> Tensor:
-        """Factors (n, 1) that scale sparse rows to unit length; 1 for dense rows."""
+        """Factors (n, 1) that scale sparse rows to unit length; 1 for dense rows.
+
+        Numbers can depend on how much a row has, so that a regression only scales the mean length.
+        """
         x = self.graph.features
         if isinstance(x, np.ndarray):
             return torch.ones(1, 1, device=self.device)
         length = np.sqrt(np.asarray(x.multiply(x).sum(1)))
+        if self.graph.task == "regression":
+            length = np.full_like(length, length.mean())
         inverse = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
         return torch.from_numpy(inverse.astype(np.float32)).to(self.device)
 
@@ -196,18 +205,18 @@ def unscaled(
     The fit used centred and scaled columns.
     """
     mean, spread = context.centre
-    T, A = len(context.views), len(STRENGTHS)
+    T, A = len(context.views), len(context.penalties)
     weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
     bias = parameters[:, -1:]
     if mean.shape[2] == context.graph.d:
         bias = bias - _repeated(mean, A) @ weight
-    return STRENGTHS, [part.contiguous() for part in weight.split(T)], bias.split(T)
+    return context.penalties, [part.contiguous() for part in weight.split(T)], bias.split(T)
 
 
 def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor]:
     """W and b (A T, d + 1, C) for each number of hops, fitted together."""
     mean, spread = context.centre
-    T, A, H = len(context.views), len(STRENGTHS), len(rows)
+    T, A, H = len(context.views), len(context.penalties), len(rows)
     x = torch.cat([(part - mean) / spread for part in rows])  # (H T, m, d)
     parameters = fit_rows(context, x, H).view(A, H, T, x.shape[2] + 1, -1)
     return [part.flatten(0, 1) for part in parameters.unbind(1)]
@@ -215,9 +224,12 @@ def _fit_stored(context: TeachingContext, rows: Sequence[Tensor]) -> list[Tensor
 
 def fit_rows(context: TeachingContext, rows: Tensor, H: int) -> Tensor:
     """W and b (A H T, d + 1, C) for rows (H T, m, d), fitted together."""
-    A = len(STRENGTHS)
+    A = len(context.penalties)
+    if context.graph.task == "regression":
+        values, known = (part.repeat(H, 1, 1) for part in (context.values, context.known))
+        return fit_ridge(rows, values, known, context.penalties)
     x, basis = _rotated(rows)  # (H T, m, k)
-    strength = torch.tensor(STRENGTHS, device=x.device).repeat_interleave(len(rows))
+    strength = torch.tensor(context.penalties, device=x.device).repeat_interleave(len(rows))
     values, known = (part.repeat(A * H, 1, 1) for part in (context.values, context.known))
     task = context.graph.task
     parameters = fit_linear(_Product(x, A), values, known, x.shape[2], strength, task)
@@ -233,8 +245,8 @@ def fit_rows(context: TeachingContext, rows: Tensor, H: int) -> Tensor:
 
 def _fit_averaged(context: TeachingContext, hop: int) -> Tensor:
     """W and b (A T, d + 1, C) for one number of hops, without storing averaged rows."""
-    T, A = len(context.views), len(STRENGTHS)
-    strength = torch.tensor(STRENGTHS, device=context.device).repeat_interleave(T)
+    T, A = len(context.views), len(context.penalties)
+    strength = torch.tensor(context.penalties, device=context.device).repeat_interleave(T)
     values, known = (part.repeat(A, 1, 1) for part in (context.values, context.known))
     rows, graph = _Averaged(context, hop, A), context.graph
     return fit_linear(rows, values, known, graph.d, strength, graph.task)
