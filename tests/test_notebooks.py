@@ -66,11 +66,11 @@ def test_walks_end_at_the_same_predictions(walked):
 @pytest.mark.parametrize("walk", WALKS)
 def test_saved_models_can_be_served(walked, walk):
     pytest.importorskip("onnxruntime")
-    from linkdist.serve.engine import Engine
+    from linkdist.serve.served_model import ServedModel
     from linkdist.tables.io import open_table
 
     folder, _ = walked
-    engine = Engine(folder / f"{walk}-model")
+    engine = ServedModel(folder / f"{walk}-model")
     encoders = engine.header.encoders
     (batch,) = open_table(folder / "papers" / "new_nodes.csv").batches(encoders.names)
     best = engine.probabilities(encoders.transform(batch)).argmax(axis=1)

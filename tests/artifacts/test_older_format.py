@@ -16,7 +16,7 @@ from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.errors import ModelError
 from linkdist.model import with_links
-from linkdist.serve.engine import Engine
+from linkdist.serve.served_model import ServedModel
 from tests.task_models import task_model
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -74,7 +74,7 @@ def test_an_older_directory_predicts_the_same(older, saved):
 
 
 def test_an_older_directory_is_served(older, saved):
-    engine = Engine(older)
+    engine = ServedModel(older)
     np.testing.assert_allclose(engine.probabilities(X), saved.model.predict_proba(X), atol=1e-5)
     expected = saved.model.predict_proba(X, LINKS)
     np.testing.assert_allclose(engine.probabilities(X, LINKS), expected, atol=1e-5)

@@ -19,8 +19,8 @@ from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.serve.app import make_app
 from linkdist.serve.current_model import compute
-from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.serve.models import ROWS, ask, bare, shares, vectors
@@ -65,7 +65,7 @@ def test_links_and_neighbours_are_used_as_the_model_does(client, model):
 def test_the_label_is_that_of_the_exact_probabilities(client, model, monkeypatch):
     """Probabilities that are equal after rounding are not equal."""
     p = np.array([[0.25, 0.25, 0.25000003, 0.24999997]], dtype=np.float32)
-    monkeypatch.setattr(Engine, "probabilities", lambda *_: p)
+    monkeypatch.setattr(ServedModel, "probabilities", lambda *_: p)
     (found,) = ask(client, ROWS[:1]).json()["predictions"]
     assert set(found["probabilities"].values()) == {0.25}
     assert found["label"] == model.model.classes[2]
@@ -265,7 +265,7 @@ def test_requests_that_arrive_together_are_computed_together(app, model):
 def test_one_request_that_cannot_be_computed_does_not_spoil_the_others(tmp_path):
     """Features of 3e38 are finite, but their probabilities are not."""
     bare(tmp_path / "bare")
-    engine = Engine(tmp_path / "bare")
+    engine = ServedModel(tmp_path / "bare")
     bodies = [b'{"rows": [[1, 2, 3, 4]]}', b'{"rows": [[3e38, 3e38, 3e38, 3e38]]}']
     requests = [engine.schema.read(body, 10) for body in [*bodies, bodies[0]]]
     first, second, third = compute(engine, requests)
@@ -275,7 +275,7 @@ def test_one_request_that_cannot_be_computed_does_not_spoil_the_others(tmp_path)
 
 
 def test_a_vector_of_another_length_is_refused_with_all_other_problems(tmp_path):
-    engine = Engine(vectors(tmp_path / "vectors"))
+    engine = ServedModel(vectors(tmp_path / "vectors"))
     bodies = [b'{"rows": [{"v": [1, 2, 3]}]}', b'{"rows": [{"v": []}]}']
     first, third = compute(engine, [engine.schema.read(body, 10) for body in bodies])
     np.testing.assert_allclose([first.sum(), third.sum()], 1, atol=1e-5)

@@ -16,7 +16,7 @@ from linkdist.errors import ModelError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.serve.app import make_app
-from linkdist.serve.engine import Engine
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from tests.serve.models import ask, bare
 
@@ -25,7 +25,7 @@ def test_a_model_without_its_onnx_file_is_served_all_the_same(tmp_path):
     saved = Saved(Model(ForkedMLP(4, 3, [0]), torch.ones(1), ("a", "b", "c")))
     save_model(tmp_path / "plain", saved)
     x = np.eye(4, dtype=np.float32)
-    found = Engine(tmp_path / "plain").probabilities(x)
+    found = ServedModel(tmp_path / "plain").probabilities(x)
     np.testing.assert_allclose(found, from_features(saved.model, x), atol=1e-4)
 
 
@@ -73,7 +73,7 @@ def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, mo
     async def replace_twice():
         watching = asyncio.create_task(current.watch())
         with monkeypatch.context() as patch:
-            patch.setattr("linkdist.serve.current_model.Engine", fails)
+            patch.setattr("linkdist.serve.current_model.ServedModel", fails)
             bare(path, replicas=3)
             await until(lambda: current.refused is not None)
         assert "RuntimeError: out of luck" in current.refused.reason
@@ -93,7 +93,7 @@ def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, mo
 def test_a_service_reads_only_the_files_that_it_uses(papers_model, monkeypatch):
     opened, read = [], Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
-    engine = Engine(papers_model)
+    engine = ServedModel(papers_model)
     assert not engine.header.files
     assert set(opened) == {"model.json", "model.onnx", "curve.svg", "report.html"}
 
@@ -102,7 +102,7 @@ def test_a_symbolic_link_in_a_model_directory_is_not_followed(tmp_path):
     bare(tmp_path / "model")
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "model" / "report.html").symlink_to(tmp_path / "secret")
-    assert "report.html" not in Engine(tmp_path / "model").extras
+    assert "report.html" not in ServedModel(tmp_path / "model").extras
 
 
 def test_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path):
@@ -113,4 +113,4 @@ def test_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path):
     for content in (foreign, b"no onnx", saved.onnx[:-50]):
         save_model(tmp_path / "two", Saved(saved.model, onnx=content))
         with pytest.raises(ModelError):
-            Engine(tmp_path / "two")
+            ServedModel(tmp_path / "two")

@@ -13,7 +13,7 @@ from linkdist import from_features
 from linkdist.artifacts.model_dir import load_model
 from linkdist.errors import ModelError
 from linkdist.serve.app import make_app
-from linkdist.serve.engine import Engine
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.validation import Problems
 from tests.serve.models import SAMPLE, ask, of_all_kinds, shares
@@ -183,7 +183,7 @@ def test_a_model_with_a_text_encoder_is_refused_in_a_sentence(tmp_path):
 
     of_all_kinds(tmp_path / "embedded", Lengths())
     with pytest.raises(ModelError, match=r"cannot encode column 'title', .* text_encoder=...\)\.$"):
-        Engine(tmp_path / "embedded")
+        ServedModel(tmp_path / "embedded")
     card = (tmp_path / "embedded" / "README.md").read_text()
     assert 'linkdist.load_model("embedded", text_encoder=...)' in card
     assert "curl" not in card

@@ -16,7 +16,7 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.errors import ModelError
 from linkdist.serve.app import make_app
 from linkdist.serve.current_model import compute
-from linkdist.serve.engine import Engine
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.serve.models import ask
@@ -113,7 +113,7 @@ def test_links_are_used_as_the_model_does(served, weighted):
 def test_requests_with_and_without_weights_are_computed_together(tmp_path):
     """Joined requests give what each gives alone: duplicates are merged before."""
     saved = save(tmp_path / "model", "regression", RELATIONS, directed=True)
-    engine = Engine(tmp_path / "model")
+    engine = ServedModel(tmp_path / "model")
     names = (RELATIONS, True)
     several = [
         random_links(9, *names, weighted=True, seed=1),
@@ -219,4 +219,4 @@ def test_all_label_columns_and_the_graph_column_may_come_along(tmp_path):
 def test_a_decision_of_another_kind_is_refused(tmp_path, decision):
     save(tmp_path / "model", "multilabel", decision=decision)
     with pytest.raises(ModelError):
-        Engine(tmp_path / "model")
+        ServedModel(tmp_path / "model")

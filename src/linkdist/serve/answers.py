@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
-from linkdist.serve.engine import Engine
 from linkdist.serve.schema import PredictionRequest, known_values
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.encoders import Encoder
@@ -148,12 +148,12 @@ class ModelInfo(BaseModel):
     refused: RefusedModel | None
 
 
-def answer(engine: Engine, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
+def answer(engine: ServedModel, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
     """Write the answer to a request.
 
     Parameters
     ----------
-    engine : Engine
+    engine : ServedModel
         The model.
     request : PredictionRequest
         The request.
@@ -213,7 +213,9 @@ PREDICTIONS: dict[str, Callable[[PredictionColumns, FloatArray, Mask], Iterator[
 PREDICTIONS = {"classification": _classes, "regression": _numbers, "multilabel": _labels}
 
 
-def model_info(engine: Engine, settings: Settings, refused: RefusedModel | None) -> dict[str, Any]:
+def model_info(
+    engine: ServedModel, settings: Settings, refused: RefusedModel | None
+) -> dict[str, Any]:
     """Return the content of a `ModelInfo`."""
     header = engine.header
     about, encoders = header.about, header.encoders

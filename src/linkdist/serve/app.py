@@ -10,7 +10,7 @@ How a prediction request is handled::
     app.predict                     the address
     guard.read_body                 reads the body, within limits
     schema.RequestSchema.read       validates it
-    current_model.Batcher.predict   computes it together with others, with engine.Engine
+    current_model.Batcher.predict   computes it together with others, with a ServedModel
     answers.answer                  writes the predictions
 
 A request that cannot be answered raises an `errors.RefusedError` on its way.
@@ -39,11 +39,11 @@ from starlette.routing import Route
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
-from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
+from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.serve.table_prediction import Streamed, TablePrediction, table_suffix
 from linkdist.tables.feature_encoder import make_feature_encoder
@@ -295,7 +295,7 @@ def openapi() -> dict[str, Any]:
 
 def _served_openapi(app: FastAPI) -> dict[str, Any]:
     """The document with the columns and the task of the model that is served now."""
-    engine: Engine = app.state.current.engine
+    engine: ServedModel = app.state.current.engine
     document = _openapi(app, engine.schema)
     of_task = {"$ref": f"#/components/schemas/{KINDS[engine.header.task].__name__}"}
     answer = document["components"]["schemas"]["Answer"]["properties"]

@@ -26,11 +26,11 @@ from linkdist.artifacts.manifest import HEADER
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError
 from linkdist.serve.answers import RefusedModel
-from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.link_schema import join_links
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import PredictionRequest
+from linkdist.serve.served_model import ServedModel
 
 BATCH_ROWS = 4096
 """Rows of a batch at most, unless a single request has more."""
@@ -74,10 +74,10 @@ class CurrentModel:
     def __init__(self, directory: Path, max_waiting: int, metrics: Metrics) -> None:
         self.directory, self.max_waiting, self.metrics = directory, max_waiting, metrics
         self._stamp = _stamp(directory)
-        self._serve(Engine(directory))
+        self._serve(ServedModel(directory))
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> ServedModel:
         """The current engine."""
         return self.batcher.engine
 
@@ -94,7 +94,7 @@ class CurrentModel:
             return
         self._stamp = stamp
         try:
-            engine = await asyncio.to_thread(Engine, self.directory)
+            engine = await asyncio.to_thread(ServedModel, self.directory)
         except (LinkDistError, OSError) as error:
             self._refuse(str(error))
         except Exception as error:
@@ -104,7 +104,7 @@ class CurrentModel:
             self._serve(engine)
             log.warning("now serving version %s", engine.header.version)
 
-    def _serve(self, engine: Engine) -> None:
+    def _serve(self, engine: ServedModel) -> None:
         # Requests that wait were read for the old model, so the new one has a queue of its own.
         self.batcher = Batcher(engine, self.max_waiting, self.metrics)
         self.refused: RefusedModel | None = None
@@ -129,7 +129,7 @@ class Batcher:
 
     Parameters
     ----------
-    engine : Engine
+    engine : ServedModel
         Computes the probabilities.
     max_waiting : int
         Rows that may wait; a request beyond them is refused.
@@ -137,7 +137,7 @@ class Batcher:
         Counts the batches.
     """
 
-    def __init__(self, engine: Engine, max_waiting: int, metrics: Metrics) -> None:
+    def __init__(self, engine: ServedModel, max_waiting: int, metrics: Metrics) -> None:
         self.engine, self.max_waiting, self.metrics = engine, max_waiting, metrics
         self._waiting: deque[Waiting] = deque()
         self._rows = 0
@@ -192,7 +192,7 @@ class Batcher:
         return batch
 
 
-def compute(engine: Engine, requests: Sequence[PredictionRequest]) -> list[Result]:
+def compute(engine: ServedModel, requests: Sequence[PredictionRequest]) -> list[Result]:
     """Compute the probabilities or numbers of several requests at once.
 
     Returns

@@ -15,9 +15,9 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from linkdist.errors import OptionError, TableError, check_names
-from linkdist.serve.engine import Engine
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
+from linkdist.serve.served_model import ServedModel
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.validation import Problems
@@ -52,7 +52,7 @@ class TablePrediction:
         The uploaded file.
     name : str
         The name that the user gave the file, for messages.
-    engine : Engine
+    engine : ServedModel
         Computes the predictions.
     metrics : Metrics
         Counts the rows.
@@ -63,7 +63,7 @@ class TablePrediction:
         If the table cannot be used; also while it is read.
     """
 
-    def __init__(self, path: Path, name: str, engine: Engine, metrics: Metrics) -> None:
+    def __init__(self, path: Path, name: str, engine: ServedModel, metrics: Metrics) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
         self.id = str(engine.header.about.get("id", ""))
         if engine.header.encoders is None or not self.id:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,19 +24,16 @@ from scipy.special import expit, softmax
 
 from linkdist.artifacts.manifest import (
     AGAIN,
-    CURVE,
     HEADER,
     INVALID,
     ONNX,
     OUTPUTS,
-    REPORT,
     Header,
     read_header,
 )
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
-from linkdist.serve.schema import RequestSchema
 from linkdist.tables.prediction_columns import PredictionColumns
 
 CHUNK = 4096
@@ -64,14 +60,8 @@ class Engine:
         The name of the directory.
     header : Header
         The header of the model.
-    schema : RequestSchema
-        Reads requests to this model.
     columns : PredictionColumns
         Turns probabilities and numbers into labels and intervals.
-    loaded : datetime
-        When the model was loaded.
-    extras : mapping of str to bytes
-        The training curve and the report, if the directory has them.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -82,13 +72,7 @@ class Engine:
         content = header.files.get(ONNX)
         self._session = _session(_export(self.directory) if content is None else content)
         self.header: Header = replace(header, files={})  # ONNX Runtime has its own copy
-        self.schema = RequestSchema(self.header)
         self.columns = _prediction_columns(self.directory, header)
-        self.loaded = datetime.now(UTC)
-        extras = (self.directory / CURVE, self.directory / REPORT)
-        # A symbolic link could lead out of the directory.
-        present = [path for path in extras if path.is_file() and not path.is_symlink()]
-        self.extras = {path.name: path.read_bytes() for path in present}
         self._check()
 
     def probabilities(
