@@ -13,10 +13,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer, StandardScaler
 
 from linkdist.errors import ModelError, OptionError, TableError
-from linkdist.tables import bag_encoders as module
-from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags, Text
+from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags
 from linkdist.tables.embedding import Embedding
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
+from linkdist.tables.text_encoders import Text
 from linkdist.tables.validation import Problems
 
 tag_rows = st.lists(
@@ -67,7 +67,7 @@ def test_tags_in_text_are_those_of_lists():
 
 
 def test_most_frequent_tags_are_kept_with_ties_by_name(monkeypatch):
-    monkeypatch.setattr(module, "TAGS", 2)
+    monkeypatch.setattr(Tags, "most", 2)
     tags = fitted(Tags("genre"), [["c", "b"], ["c"], ["a"]])
     assert tags.frequencies == {"c": 2, "a": 1}
 
@@ -84,12 +84,13 @@ def test_missing_and_unseen_values_are_tallied():
     shelf = Categorical("shelf").partial_fit(pa.array(["a"]))
     shelf.transform(pa.array(["a", "b", "b", None]), problems=problems)
     title = Text("title").partial_fit(pa.array(["a"]))
-    title.transform(pa.array(["", None, "new"]), problems=problems)
+    title.transform(pa.array(["", None, "New words", "a new one", "?"]), problems=problems)
     assert problems.notices() == [
         "column 'genre': of 4 values, 2 are missing and 2 are unknown to the model "
         "('pop', 'jazz').",
         "column 'shelf': of 4 values, 1 is missing and 2 are unknown to the model ('b').",
-        "column 'title': of 3 values, 2 are missing.",
+        "column 'title': of 5 values, 2 are missing and 1 is unknown to the model "
+        "('new', 'words').",
     ]
     assert not problems
 

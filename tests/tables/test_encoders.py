@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -13,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.tables import bag_encoders as module
-from linkdist.tables.bag_encoders import Categorical, Text
+from linkdist.tables.bag_encoders import Categorical
 from linkdist.tables.encoders import Date, Numeric, Vector
 from linkdist.tables.feature_encoder import FeatureEncoder, make_feature_encoder
 from linkdist.tables.parsing import text_of
@@ -184,31 +182,6 @@ def test_lists_cannot_be_categories():
         Categorical("c").partial_fit(pa.array([[1], None]))
 
 
-# Text ---------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.text(st.sampled_from("aäbB .1ß"), max_size=12), min_size=1, max_size=12))
-def test_text_is_weighted_like_scikit_learn(texts):
-    encoder = fitted(Text("t"), pa.array(texts[:3]), pa.array(texts[3:], pa.string()))
-    counts = np.zeros((len(texts), 4096))
-    for row, text in enumerate(texts):
-        for word in "".join(c if c.isalnum() else " " for c in text.lower()).split():
-            counts[row, zlib.crc32(word.encode()) % 4096] += 1
-    expected = TfidfTransformer().fit_transform(sparse.csr_matrix(counts)).toarray()
-    np.testing.assert_allclose(encoder.transform(pa.array(texts)).toarray(), expected, atol=1e-6)
-
-
-def test_feature_of_a_word_does_not_depend_on_the_machine():
-    found = fitted(Text("t"), pa.array(["Knoten"])).transform(pa.array(["knoten"]))
-    assert found.indices.tolist() == [zlib.crc32(b"knoten") % 4096]
-    assert zlib.crc32(b"123456789") == 0xCBF43926  # the algorithm's published check value
-
-
-def test_missing_and_empty_texts_encode_to_zeros():
-    found = fitted(Text("t"), pa.array(["a"])).transform(pa.array([None, "", " ?! ", "unseen"]))
-    np.testing.assert_allclose(found.multiply(found).sum(axis=1).ravel(), [[0, 0, 0, 1]])
-
-
 # Vector -------------------------------------------------------------------------------------------
 
 kinds_of_lists = pytest.mark.parametrize(
@@ -274,7 +247,7 @@ KINDS_OF = {"age": "numeric", "field": "categorical", "title": "text", "place": 
 def test_features_of_columns_are_concatenated_in_order():
     encoders = fitted(make_feature_encoder(KINDS_OF), BATCH)
     assert encoders.names == ("age", "field", "title", "place")
-    assert encoders.d == 1 + 2 + 4096 + 2
+    assert encoders.d == 1 + 2 + 2 + 2
     found = encoders.transform(BATCH)
     assert isinstance(found, sparse.csr_matrix)
     assert found.dtype == np.float32

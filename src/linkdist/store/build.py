@@ -31,7 +31,7 @@ from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
 from linkdist.store.resolve_links import RECORD, count_links, report_of, resolve, write_runs
-from linkdist.tables.bag_encoders import Text
+from linkdist.tables.bag_encoders import Vocabulary
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
 from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
@@ -292,8 +292,8 @@ def _node_bytes(survey: Survey, kind: str) -> float:
 
 def _entries(column: Any) -> float:  # noqa: ANN401
     """The largest number of non-zero features that a column gives an average node."""
-    if isinstance(column, Text):
-        return float(column.frequencies.sum()) / max(column.rows, 1)
+    if isinstance(column, Vocabulary):
+        return sum(column.frequencies.values()) / max(column.rows, 1)
     return 1 if column.is_sparse else column.width
 
 

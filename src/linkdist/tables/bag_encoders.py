@@ -1,12 +1,10 @@
-"""Encoders of words: categories, text and tags become sparse features."""
+"""Encoders of categories and tags, which become sparse features."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
-from zlib import crc32
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +15,7 @@ from scipy import sparse
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.parsing import (
     SEPARATORS,
+    Doubles,
     as_mask,
     as_tags,
     find_separator,
@@ -34,11 +33,6 @@ TAGS = 4096
 
 COUNTED = 100 * CATEGORIES
 """Maximum number of values that are counted at the same time; above it, rare ones are dropped."""
-
-HASHED = 4096
-"""Number of features of a text column; words are hashed into this range."""
-
-WORD = re.compile(r"\w+")
 
 
 class Categorical(Encoder):
@@ -70,7 +64,7 @@ class Categorical(Encoder):
     def categories(self) -> tuple[str, ...]:
         """The values that have a feature, the most frequent first."""
         if self._categories is None:  # sorting after every batch would be slow
-            self._categories = tuple(_most_frequent(self._counts, CATEGORIES))
+            self._categories = tuple(most_frequent(self._counts, CATEGORIES))
         return self._categories
 
     @property
@@ -122,80 +116,70 @@ class Categorical(Encoder):
         return sparse.csr_matrix((ones, columns, ends), shape=(len(values), self.width))
 
 
-class Text(Encoder):
-    """Tf-idf of lower-case words, which are hashed into a fixed number of features.
-
-    The feature of a word is its CRC-32 modulo the width, which is the same on every machine. A word
-    count is weighted by ln((1 + n) / (1 + f)) + 1, where f of the n rows contain the feature.
+class Vocabulary(Encoder):
+    """Base class of encoders with one feature for each of the most frequent words or tags.
 
     Attributes
     ----------
     rows : int
         n, the number of rows.
-    frequencies : (width,) int64 array
-        f, the number of rows that contain each feature.
-
-    Examples
-    --------
-    >>> title = Text("title").partial_fit(pa.array(["Graphs and links", "links"]))
-    >>> title.transform(pa.array(["LINKS", ""])).sum(axis=1).tolist()
-    [[1.0], [0.0]]
+    frequencies : dict of str to int
+        f, the number of rows that contain each word, the most frequent first.
     """
 
-    kind = "text"
     is_sparse = True
+    most: ClassVar[int]
+    """Maximum number of features."""
+
+    fewest: ClassVar[int] = 1
+    """A word has a feature if at least this number of rows contain it."""
 
     def __init__(
-        self, name: str, rows: int = 0, frequencies: Sequence[int] = (0,) * HASHED
+        self, name: str, rows: int = 0, frequencies: Mapping[str, int] | None = None
     ) -> None:
         super().__init__(name)
         self.rows = rows
-        self.frequencies = np.array(frequencies, dtype=np.int64)
+        self._counts = Counter(frequencies or {})
+        self._frequencies: dict[str, int] | None = dict(frequencies or {})
+        self._features: tuple[dict[str, int], Doubles] | None = None
+
+    @property
+    def frequencies(self) -> dict[str, int]:
+        """The number of rows that contain each word, the most frequent first."""
+        if self._frequencies is None:  # sorting after every batch would be slow
+            kept = most_frequent(self._counts, self.most)
+            counts = {word: self._counts[word] for word in kept}
+            self._frequencies = {word: f for word, f in counts.items() if f >= self.fewest}
+        return self._frequencies
 
     @property
     def width(self) -> int:
-        """Number of features that words are hashed into."""
+        """One feature per word."""
         return len(self.frequencies)
+
+    @property
+    def features(self) -> tuple[dict[str, int], Doubles]:
+        """The place of each word among the features, and the weights of all, `idf_of`."""
+        if self._features is None:  # a service encodes many tables of one row
+            counts = np.array(list(self.frequencies.values()), dtype=np.int64)
+            places = {word: i for i, word in enumerate(self.frequencies)}
+            self._features = places, idf_of(self.rows, counts)
+        return self._features
 
     def state(self) -> dict[str, Any]:
         """The fitted state as JSON values."""
-        rows, frequencies = self.rows, self.frequencies.tolist()
-        return {"kind": self.kind, "name": self.name, "rows": rows, "frequencies": frequencies}
+        found = {"rows": self.rows, "frequencies": self.frequencies}
+        return {"kind": self.kind, "name": self.name, **found}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Text:
-        """Restore an encoder."""
-        counts = np.asarray(state["frequencies"])
-        if counts.ndim != 1 or not len(counts) or not np.issubdtype(counts.dtype, np.integer):
-            raise ValueError("frequencies must be a list of whole numbers")
-        if type(state["rows"]) is not int or not 0 <= counts.min() <= counts.max() <= state["rows"]:
-            raise ValueError("frequencies must lie between 0 and the number of rows")
-        return cls(state["name"], state["rows"], counts.tolist())
-
-    def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
-        """Counts of the hashed words, (n, width)."""
-        columns: list[int] = []
-        ends = [0]
-        for text in self._parse_text(column, first_row, problems).to_pylist():
-            words = WORD.findall(text.lower()) if text else ()
-            columns.extend(crc32(word.encode()) % self.width for word in words)
-            ends.append(len(columns))
-        ones = np.ones(len(columns), dtype=np.float32)
-        counts = sparse.csr_matrix((ones, columns, ends), shape=(len(column), self.width))
-        counts.sum_duplicates()
-        return counts
-
-    def fit_parsed(self, values: sparse.csr_matrix) -> None:
-        """Count the rows that contain each feature."""
-        self.rows += values.shape[0]
-        self.frequencies += np.bincount(values.indices, minlength=self.width)
-
-    def transform_parsed(self, values: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Weight word counts in place and scale rows to length 1."""
-        return _tf_idf(values, self.rows, self.frequencies)
+    def _count_rows(self, rows: int, counts: Mapping[str, int]) -> None:
+        """Add the number of rows that contain each word in a batch."""
+        self.rows += rows
+        self._counts.update(counts)
+        self._counts = _limited(self._counts)
+        self._frequencies = self._features = None
 
 
-class Tags(Encoder):
+class Tags(Vocabulary):
     """Tf-idf of the most frequent tags, scaled to length 1.
 
     Attributes
@@ -216,7 +200,7 @@ class Tags(Encoder):
     """
 
     kind = "tags"
-    is_sparse = True
+    most = TAGS
 
     def __init__(
         self,
@@ -225,37 +209,17 @@ class Tags(Encoder):
         frequencies: Mapping[str, int] | None = None,
         separator: str | None = None,
     ) -> None:
-        super().__init__(name)
-        self.rows, self.separator = rows, separator
-        self._counts = Counter(frequencies or {})
-        self._frequencies: dict[str, int] | None = dict(frequencies or {})
-
-    @property
-    def frequencies(self) -> dict[str, int]:
-        """The number of rows that contain each tag, the most frequent first."""
-        if self._frequencies is None:  # sorting after every batch would be slow
-            kept = _most_frequent(self._counts, TAGS)
-            self._frequencies = {tag: self._counts[tag] for tag in kept}
-        return self._frequencies
-
-    @property
-    def width(self) -> int:
-        """One feature per tag."""
-        return len(self.frequencies)
+        super().__init__(name, rows, frequencies)
+        self.separator = separator
 
     def state(self) -> dict[str, Any]:
         """The fitted state as JSON values."""
-        found = {"rows": self.rows, "frequencies": self.frequencies, "separator": self.separator}
-        return {"kind": self.kind, "name": self.name, **found}
+        return {**super().state(), "separator": self.separator}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Tags:
         """Restore an encoder."""
-        counts, rows = dict(state["frequencies"]), state["rows"]
-        if not all(type(count) is int for count in (*counts.values(), rows)):
-            raise TypeError("frequencies must be whole numbers")
-        if not all(0 <= count <= rows for count in counts.values()):
-            raise ValueError("frequencies must lie between 0 and the number of rows")
+        rows, counts = parse_frequencies(state)
         if state["separator"] not in (None, *SEPARATORS):
             raise ValueError("the separator of tags is unknown")
         return cls(state["name"], rows, counts, state["separator"])
@@ -282,10 +246,7 @@ class Tags(Encoder):
 
     def fit_parsed(self, values: list[list[str]]) -> None:
         """Count the rows that contain each tag."""
-        self.rows += len(values)
-        self._counts.update(tag for row in values for tag in row)
-        self._counts = _limited(self._counts)
-        self._frequencies = None
+        self._count_rows(len(values), Counter(tag for row in values for tag in row))
 
     def count_unseen(self, values: list[list[str]], problems: Problems) -> None:
         """Tally rows with a tag that has no feature."""
@@ -295,7 +256,7 @@ class Tags(Encoder):
 
     def transform_parsed(self, values: list[list[str]]) -> sparse.csr_matrix:
         """Weight the tags and scale rows to length 1, (n, width)."""
-        place = {tag: i for i, tag in enumerate(self.frequencies)}
+        place, _ = self.features
         rows = [[place[tag] for tag in row if tag in place] for row in values]
         ends = np.cumsum([0, *map(len, rows)])
         columns = np.array([i for row in rows for i in row], dtype=np.int64)
@@ -304,7 +265,7 @@ class Tags(Encoder):
         return self._weighted(bags)
 
     def _weighted(self, bags: sparse.csr_matrix) -> sparse.csr_matrix:
-        return _tf_idf(bags, self.rows, np.array(list(self.frequencies.values())))
+        return tf_idf(bags, self.features[1])
 
 
 class BinaryTags(Tags):
@@ -323,11 +284,27 @@ class BinaryTags(Tags):
         return bags
 
 
-def _tf_idf(
-    counts: sparse.csr_matrix, rows: int, frequencies: npt.NDArray[np.int64]
-) -> sparse.csr_matrix:
-    """Weight counts by ln((1 + n) / (1 + f)) + 1 in place, and scale rows to length 1."""
-    idf = np.log((1 + rows) / (1 + frequencies)) + 1
+def idf_of(rows: int, frequencies: npt.NDArray[np.int64]) -> Doubles:
+    """Weights of words, ln((1 + n) / (1 + f)) + 1, where f of n rows contain a word.
+
+    Examples
+    --------
+    >>> idf_of(3, np.array([3, 1])).round(2).tolist()
+    [1.0, 1.69]
+    """
+    weights: Doubles = np.log((1 + rows) / (1 + frequencies)) + 1
+    return weights
+
+
+def tf_idf(counts: sparse.csr_matrix, idf: Doubles) -> sparse.csr_matrix:
+    """Multiply counts by the weights of words in place, and scale rows to length 1.
+
+    Examples
+    --------
+    >>> print(tf_idf(sparse.csr_matrix([[4.0, 3.0], [0.0, 0.0]]), np.ones(2)).toarray())
+    [[0.8 0.6]
+     [0.  0. ]]
+    """
     weights = counts.data * idf[counts.indices]
     row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     length = np.sqrt(np.bincount(row, weights**2, minlength=counts.shape[0]))
@@ -335,13 +312,24 @@ def _tf_idf(
     return counts
 
 
+def parse_frequencies(state: Mapping[str, Any]) -> tuple[int, dict[str, int]]:
+    """The number of rows and that of each word from JSON; raises an error if they are invalid."""
+    counts, rows = dict(state["frequencies"]), state["rows"]
+    pa.array(counts, pa.large_string())  # raises an error for what is not text in valid Unicode
+    if not all(type(count) is int for count in (*counts.values(), rows)):
+        raise TypeError("frequencies must be whole numbers")
+    if not all(0 <= count <= rows for count in counts.values()):
+        raise ValueError("frequencies must lie between 0 and the number of rows")
+    return rows, counts
+
+
 def _limited(counts: Counter[str]) -> Counter[str]:
     """Drop the rarest values if there are too many."""
     if len(counts) <= COUNTED:
         return counts
-    return Counter({value: counts[value] for value in _most_frequent(counts, COUNTED // 2)})
+    return Counter({value: counts[value] for value in most_frequent(counts, COUNTED // 2)})
 
 
-def _most_frequent(counts: Counter[str], most: int) -> list[str]:
+def most_frequent(counts: Counter[str], most: int) -> list[str]:
     """The values with the highest counts; equal counts are sorted by name."""
     return sorted(counts, key=lambda value: (-counts[value], value))[:most]

@@ -7,13 +7,14 @@ Each kind of column has its own encoder::
     vector       a list of numbers                  each entry as a numeric column, 0 where missing
     embedding    text, through a model of the user  its vectors, each entry as a numeric column
     categorical  one of a few values                one feature per value: 1 or 0
-    text         words                              tf-idf of hashed words, scaled to length 1
+    text         words                              tf-idf of frequent words, scaled to length 1
     tags         a list of words                    tf-idf of tags (`tags:binary`: 1 or 0)
 
-Words are encoded in `linkdist.tables.bag_encoders`, embeddings in `linkdist.tables.embedding`, the
-others in this module. An encoder is fitted batch by batch with `partial_fit`; `transform` then
-encodes columns, in training and in prediction alike. The state contains only numbers and names, so
-a model directory contains no code.
+Categories and tags are encoded in `linkdist.tables.bag_encoders`, text in
+`linkdist.tables.text_encoders`, embeddings in `linkdist.tables.embedding`, the others in this
+module. An encoder is fitted batch by batch with `partial_fit`; `transform` then encodes columns, in
+training and in prediction alike. The state contains only numbers, names, words and categories, so a
+model directory contains no code.
 
 Values that cannot be encoded are collected in `Problems`, with their column and row, and reported
 in one error. A few numbers or dates that cannot be parsed count as missing; they are tallied there,

@@ -11,10 +11,11 @@ from scipy import sparse
 
 from linkdist.data.graph import FeatureMatrix, stacked
 from linkdist.errors import ModelError, check_names
-from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags, Text
+from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags
 from linkdist.tables.embedding import Embedding, TextEncoder
 from linkdist.tables.encoders import Date, Encoder, Numeric, Vector
 from linkdist.tables.schema import KINDS
+from linkdist.tables.text_encoders import Text
 from linkdist.tables.validation import Problems, collect_problems
 
 ENCODERS: dict[str, type[Encoder]] = {

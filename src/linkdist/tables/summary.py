@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from linkdist.data.graph import IntArray, known_labels
-from linkdist.tables.bag_encoders import Categorical, Tags, Text
+from linkdist.tables.bag_encoders import Categorical, Vocabulary
 from linkdist.tables.encoders import Encoder, Numeric, Standardised
 from linkdist.tables.label_warnings import label_warnings, multilabel_warnings, number_warnings
 from linkdist.tables.links import LinkReport
 from linkdist.tables.nodes import Nodes
 from linkdist.tables.source import Tables
 from linkdist.tables.targets import count_labels, label_columns
+from linkdist.tables.text_encoders import HashedText
 from linkdist.tables.validation import Problems
 
 LISTED = 20
@@ -242,7 +243,7 @@ def _is_constant(encoder: Encoder) -> bool:
         return not np.any(encoder.deviation)
     if isinstance(encoder, Categorical):
         return encoder.width <= 1
-    if isinstance(encoder, Text):
+    if isinstance(encoder, HashedText):
         return bool(np.isin(encoder.frequencies, [0, encoder.rows]).all())
-    assert isinstance(encoder, Tags)
+    assert isinstance(encoder, Vocabulary)
     return set(encoder.frequencies.values()) <= {encoder.rows}
