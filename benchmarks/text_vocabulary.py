@@ -1,4 +1,4 @@
-"""Does text lose accuracy when frequent words have features, instead of hashes of all words?
+"""Accuracy on text if frequent words have features, and if all words are hashed.
 
 Real text: the docstrings of installed packages, read without importing them. A class is a package,
 or a part of one; links join neighbours in a file and the names after 'See Also'. And the titles of

@@ -1,4 +1,4 @@
-"""The pipeline: data in, a model directory out; then its export to ONNX.
+"""The pipeline: data in, a model directory out.
 
 `train` is the one place where a training is started, evaluated and saved. What differs between
 tables, graphs in memory, stores and Ray workers is a `Source`: it reads the data and fits a model.
@@ -24,22 +24,19 @@ from linkdist.artifacts.model_dir import (
     check_target,
     save_model,
 )
-from linkdist.artifacts.onnx import export_onnx, with_onnx
+from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import Graph, known_labels
 from linkdist.data.links import LINKS, Links
 from linkdist.data.splits import Split
-from linkdist.errors import ModelError, TableError
-from linkdist.prediction import table_columns
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
 from linkdist.report.task_metrics import TaskValidation
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import read_each
-from linkdist.tables.io import open_table
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, links_of
-from linkdist.tables.nodes import Nodes, node_batches, read_nodes
+from linkdist.tables.nodes import Nodes, read_nodes
 from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
@@ -53,9 +50,6 @@ from linkdist.training.replay import ReplayBuffer, feature_arrays, make_replay_b
 
 FITTED = 0.9
 """Where the progress of a training is when the model is fitted; the report takes the rest."""
-
-COMPARED = 10_000
-"""Number of rows on which an exported model is compared with the original."""
 
 
 @dataclass(frozen=True)
@@ -287,29 +281,6 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
     about["relations"] = graph.relations
     about["data"] = describe_data(graph, str(replace(report, hints=())))
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
-
-
-def export(
-    saved: Saved, path: Path, *, with_neighbour_head: bool = False, rows: Path | None = None
-) -> tuple[int, float]:
-    """Write a model as ONNX after comparing both on a table, or on the model's replay buffer.
-
-    Returns
-    -------
-    int, float
-        Number of rows on which they were compared, and the largest difference.
-    """
-    if rows is not None:
-        column, encoders = table_columns(saved)
-        _, features = next(node_batches(open_table(rows), column, encoders, COMPARED), (None, None))
-        if features is None:
-            raise TableError(f"{rows}: the table has no rows.")
-    elif saved.replay is not None:
-        features = saved.replay_buffer().graph.features[:COMPARED]
-    else:
-        raise ModelError("the model has no replay buffer to compare on; name a table of rows.")
-    difference = export_onnx(saved, path, with_neighbour_head=with_neighbour_head, rows=features)
-    return features.shape[0], difference
 
 
 def read_graph(

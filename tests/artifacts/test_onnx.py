@@ -1,10 +1,7 @@
 """Oracles: the model itself and the encoders; message passing done by NumPy outside."""
 
-import csv
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +10,11 @@ import torch
 from scipy import sparse
 
 from linkdist import Graph, observe, semi_supervised
-from linkdist.artifacts import onnx as onnx_module
-from linkdist.artifacts import onnx_difference
 from linkdist.artifacts.model_dir import Saved
+from linkdist.artifacts.onnx import difference as onnx_difference
 from linkdist.artifacts.onnx import export_onnx
+from linkdist.artifacts.onnx import graph as onnx_graph
+from linkdist.artifacts.onnx import network as onnx_network
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model, from_features, with_links
 from linkdist.nn.inputs import make_inputs
@@ -26,8 +24,6 @@ from tests.link_training import train_links
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
 
 
 def trained(graph, R):
@@ -145,7 +141,7 @@ def test_raw_columns_give_what_encoded_ones_give(tmp_path):
     age = batch["age, in years"].to_numpy(zero_copy_only=False)
     assert np.isnan(age).any()
     feed = {"age, in years": age, "same": np.full(50, 8.0), "when": when, "place": place}
-    (found,) = session(path).run(None, feed)
+    (found,) = session(path).run(["probabilities"], feed)
     expected = from_features(saved.model, saved.encoders.transform(batch))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert metadata(path)["columns"][2] == {"name": "place", "kind": "vector", "width": 3}
@@ -165,40 +161,6 @@ def test_many_rows_are_compared_in_pieces(tmp_path, monkeypatch):
     saved = with_columns(RAW, table())
     monkeypatch.setattr(onnx_difference, "PIECE", 7)
     assert export_onnx(saved, tmp_path / "model.onnx", rows=table()) < 1e-4
-
-
-def test_other_columns_take_features(tmp_path):
-    batch = pa.record_batch({"age": [1.0, 2.0, None], "town": ["a", "b", "a"]})
-    saved, path = with_columns({"age": "numeric", "town": "categorical"}, batch), tmp_path / "m"
-    assert export_onnx(saved, path, rows=batch) < 1e-4
-    x = saved.encoders.transform(batch)
-    (found,) = session(path).run(None, {"features": x.toarray()})
-    np.testing.assert_allclose(found, from_features(saved.model, x), atol=1e-5)
-    with pytest.raises(OptionError, match="'town' is categorical of 2 features, not numeric"):
-        export_onnx(saved, path, raw=True)
-
-
-SPARSE = {"day": "date", "genre": "tags", "topics": "tags:binary", "price": "numeric"}
-
-
-def texts():
-    """Dates, tags and numbers as a CSV file contains them."""
-    return {
-        "day": ["31.05.2004", "02.06.2010", "", "24.12.2007"],
-        "genre": ["war|drama", "war", "love|war", "new"],
-        "topics": ["a b", "", "['c' 'a']", "d"],
-        "price": ["1.200,50", "3,5", "700", "NA"],
-    }
-
-
-def test_dates_and_tags_take_features(tmp_path):
-    batch = pa.record_batch(texts())
-    saved, path = with_columns(SPARSE, batch), tmp_path / "m"
-    assert [column.kind for column in saved.encoders.columns] == list(SPARSE.values())
-    assert export_onnx(saved, path, rows=batch, with_neighbour_head=True) < 1e-4
-    assert [i.name for i in session(path).get_inputs()] == ["features"]
-    with pytest.raises(OptionError, match="'day' is date of 7 features, not numeric"):
-        export_onnx(saved, path, raw=True)
 
 
 def test_embedded_text_takes_features(tmp_path):
@@ -221,7 +183,7 @@ def test_a_column_named_like_the_graphs_own_takes_features(tmp_path, name):
     saved = with_columns({name: "numeric"}, pa.record_batch({name: [1.0, 2.0]}))
     export_onnx(saved, tmp_path / "m")
     assert [i.name for i in session(tmp_path / "m").get_inputs()] == ["features"]
-    with pytest.raises(OptionError, match=f"'{name}' is no name for an input"):
+    with pytest.raises(OptionError, match=f"column '{name}' has the name of an output"):
         export_onnx(saved, tmp_path / "m", raw=True)
 
 
@@ -246,7 +208,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path, planted):
 @pytest.mark.parametrize("wrong", [0.3, float("nan")])
 @pytest.mark.parametrize("neighbour", [False, True])
 def test_a_file_that_differs_is_not_left_behind(planted, tmp_path, monkeypatch, wrong, neighbour):
-    class Broken(onnx_module.Folded):
+    class Broken(onnx_network.Folded):
         def __init__(self, network, head=None):
             super().__init__(network, head)
             if (head is not None) == neighbour:
@@ -255,7 +217,7 @@ def test_a_file_that_differs_is_not_left_behind(planted, tmp_path, monkeypatch, 
 
     path = tmp_path / "model.onnx"
     path.write_text("old")
-    monkeypatch.setattr(onnx_module, "Folded", Broken)
+    monkeypatch.setattr(onnx_network, "Folded", Broken)
     with pytest.raises(ModelError, match=r"differ from the model's by up to .* was not written"):
         export_onnx(Saved(trained(planted, 2)), path, with_neighbour_head=neighbour)
     assert path.read_text() == "old"
@@ -272,41 +234,7 @@ def test_without_the_extra_the_way_to_it_is_told(planted, tmp_path, monkeypatch,
 
 
 def test_a_file_too_large_for_onnx_is_refused(planted, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_module, "LARGEST", 1000)
+    monkeypatch.setattr(onnx_graph, "LARGEST", 1000)
     with pytest.raises(OptionError, match="bytes; an ONNX file holds 1,000"):
         export_onnx(Saved(trained(planted, 1)), tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("rows", [["30,100,x", ",250,y", "41.5,,z"], ["30,100,x"]])
-def test_the_example_runs_without_torch(tmp_path, rows):
-    batch = pa.record_batch({"age": [30.0, None, 41.5], "yearly income": [100.0, 250.0, None]})
-    saved = with_columns({"age": "numeric", "yearly income": "numeric"}, batch)
-    export_onnx(saved, tmp_path / "model.onnx")
-    (tmp_path / "nodes.csv").write_text("\n".join(["age,yearly income,id", *rows]))
-    p = from_features(saved.model, saved.encoders.transform(batch))[: len(rows)]
-    assert run_example(tmp_path) == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]
-
-
-def run_example(folder):
-    """The lines that the example prints where neither PyTorch nor this package can be imported."""
-    code = (
-        "import runpy, sys\n"
-        "sys.modules.update(torch=None, linkdist=None)\n"
-        f"sys.argv = ['', {str(folder / 'model.onnx')!r}, {str(folder / 'nodes.csv')!r}]\n"
-        f"runpy.run_path({str(EXAMPLE)!r})"
-    )
-    asked = [sys.executable, "-c", code]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
-    return answer.stdout.splitlines()
-
-
-def test_the_example_encodes_dates_and_tags(tmp_path):
-    columns = texts()
-    saved = with_columns(SPARSE, pa.record_batch(columns))
-    export_onnx(saved, tmp_path / "model.onnx")
-    (tmp_path / "model.json").write_text(json.dumps({"columns": saved.encoders.state()}))
-    with (tmp_path / "nodes.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
-    p = from_features(saved.model, saved.encoders.transform(pa.record_batch(columns)))
-    assert run_example(tmp_path) == [f"{'abc'[row.argmax()]}, {row.max():.1%}" for row in p]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from linkdist.artifacts import onnx as onnx_module
 from linkdist.artifacts.model_dir import Saved
 from linkdist.artifacts.onnx import export_onnx
+from linkdist.artifacts.onnx import network as onnx_network
 from linkdist.errors import ModelError
 from linkdist.model import shifted
 from tests.task_models import RELATIONS, TASKS, about_task, random_links, task_model
@@ -139,13 +139,13 @@ def test_numbers_may_have_any_unit(tmp_path, scale, mean):
 
 @pytest.mark.parametrize(("scale", "mean"), UNITS)
 def test_wrong_numbers_are_found_in_any_unit(tmp_path, monkeypatch, scale, mean):
-    class Broken(onnx_module.Folded):
+    class Broken(onnx_network.Folded):
         def __init__(self, network, head=None):
             super().__init__(network, head)
             self.third[1] = self.third[1] + 0.1 * scale
             self.requires_grad_(False)
 
-    monkeypatch.setattr(onnx_module, "Folded", Broken)
+    monkeypatch.setattr(onnx_network, "Folded", Broken)
     model = shifted(task_model("regression"), torch.tensor([mean]), scale)
     with pytest.raises(ModelError, match="differ from the model's"):
         export_onnx(Saved(model), tmp_path / "model.onnx")

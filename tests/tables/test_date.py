@@ -57,6 +57,14 @@ def test_dates_without_a_time_of_day_have_no_rounding_as_a_feature():
     assert x[:, :5].std(axis=0) == pytest.approx(np.ones(5), abs=1e-3)
 
 
+def test_rounding_is_no_difference_between_dates():
+    """The cosines of Wednesday and Friday are equal in theory, and not in double precision."""
+    days = pa.array([datetime(2000, 1, 26), datetime(2000, 6, 2)])
+    encoder = Date("day").partial_fit(days)
+    assert encoder.deviation[4] == 0
+    assert encoder.transform(days)[:, 4].tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("format", ["%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y", "%B %d, %Y"])
 def test_text_gives_the_features_of_timestamps(format):
     days = [datetime(2004, 1, 29) + timedelta(days=31 * i) for i in range(12)]

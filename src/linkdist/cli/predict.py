@@ -146,7 +146,16 @@ def export(
         bool,
         Option(
             "--with-neighbour-head",
-            help="The file also has the outputs that predictions with links need.",
+            help="Also write the outputs that predictions with links need: to a second file such "
+            "as model.neighbours.onnx or, if the input is `features`, to the same file.",
+        ),
+    ] = False,
+    features_only: Annotated[
+        bool,
+        Option(
+            "--features-only",
+            help="Export the network alone: its input is `features`, which your program computes "
+            "from the columns.",
         ),
     ] = False,
     rows: Annotated[
@@ -158,11 +167,23 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Export a model to ONNX after checking that both give the same results."""
-    from linkdist import pipeline
+    """Export a model to ONNX after checking that both give the same results.
+
+    The inputs of the file are the columns of the table: text and numbers as they are. If a column
+    cannot be an input, the command says why, and the only input is `features`.
+    """
+    from linkdist import exporting
     from linkdist.artifacts.model_dir import load_model
 
-    count, difference = pipeline.export(
-        load_model(model), file, with_neighbour_head=with_neighbour_head, rows=rows
+    done = exporting.export(
+        load_model(model),
+        file,
+        with_neighbour_head=with_neighbour_head,
+        features_only=features_only,
+        rows=rows,
     )
-    note(f"{file}: largest difference to the model on {count} rows {difference:.2g}")
+    if done.obstacles:
+        reasons = "; ".join(done.obstacles)
+        note(f"The input is `features`, because columns cannot be inputs: {reasons}.")
+    for path in done.files:
+        note(f"{path}: largest difference to the model on {done.rows} rows {done.difference:.2g}")

@@ -62,6 +62,9 @@ MAY = datetime(2004, 5, 31, tzinfo=UTC)
 PERIODS = (365.2425 * 86400.0, 7 * 86400.0, 86400.0)
 """Seconds in a year, a week and a day."""
 
+DIGITS = 9
+"""Points on the circles of the year, the week and the day have this number of digits."""
+
 
 class Encoder(ABC):
     """Base class of the encoders of one column.
@@ -374,9 +377,9 @@ class Date(Standardised):
         self._count(int((np.isnan(seconds) & ~wrong).sum()), len(seconds), problems)
         rule = f"dates such as {self._spelled(MAY)}"
         self._drop_or_reject(rule, wrong, column, first_row, problems)
-        # The remainder is exact, so dates without a time of day have the same points, not rounding.
+        # Equal points must be equal numbers: what differs by rounding would be standardised, too.
         angles = [2 * np.pi * (seconds % period) / period for period in PERIODS]
-        circles = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+        circles = [wave(angle).round(DIGITS) for angle in angles for wave in (np.sin, np.cos)]
         return np.stack([seconds, *circles], axis=1)
 
 

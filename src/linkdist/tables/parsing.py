@@ -50,6 +50,9 @@ DATE_FORMATS = (
 SEPARATORS = ("|", ";", ",")
 """What may separate tags; without any of them, blanks do."""
 
+EDGES = " []'\"\n"
+"""What is removed around tags in text: pandas writes a list to CSV as ['a', 'b']."""
+
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -332,8 +335,7 @@ def as_tags(column: pa.Array, separator: str | None) -> list[list[str]]:
         return [list(dict.fromkeys(row)) for row in rows]
     tags = []
     for text in text_of(column).to_pylist():
-        # pandas writes a list to CSV as ['a', 'b'].
-        parts = [part.strip(" []'\"\n") for part in (text or "").split(separator)]
+        parts = [part.strip(EDGES) for part in (text or "").split(separator)]
         tags.append([part for part in dict.fromkeys(parts) if part])
     return tags
 

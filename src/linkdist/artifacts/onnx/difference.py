@@ -13,6 +13,7 @@ from linkdist.artifacts.model_dir import Saved
 from linkdist.data.graph import FeatureMatrix
 from linkdist.model import from_features, logits
 from linkdist.nn.inputs import make_inputs
+from linkdist.tables.prediction_columns import PredictionColumns
 
 PIECE = 4096
 """Number of rows that are compared at once."""
@@ -25,7 +26,10 @@ Untyped: TypeAlias = Any
 def largest_difference(
     runtime: Untyped, content: bytes, saved: Saved, features: FeatureMatrix, feed: dict[str, Array]
 ) -> float:
-    """The largest difference between the outputs of an ONNX file and of its model, of all heads.
+    """The largest difference between the outputs of an ONNX file and of its model.
+
+    A label of the file that the model does not predict counts as the difference of the model's
+    probabilities; so labels are equal unless two are as probable.
 
     Parameters
     ----------
@@ -46,13 +50,34 @@ def largest_difference(
     for start in range(0, features.shape[0], PIECE):
         here = slice(start, start + PIECE)
         piece = {name: dense(values[here]) for name, values in feed.items()}
-        found = session.run(names, piece)
+        found = dict(zip(names, session.run(names, piece), strict=True))
         expected = _expected(saved, features[here])
-        for name, values in zip(names, found, strict=True):
-            difference = np.abs(values - expected[name]) / _scale(expected[name], saved.model.task)
+        for name, values in found.items():
+            if name in expected:
+                scale = _scale(expected[name], saved.model.task)
+                difference = np.abs(values - expected[name]) / scale
+            else:
+                difference = _decided_difference(saved, name, values, expected["probabilities"])
             # Unlike Python's, this maximum keeps NaN.
             largest = float(np.maximum(largest, difference.max()))
     return largest
+
+
+def _decided_difference(saved: Saved, name: str, found: Array, p: Array) -> Array:
+    """How far the probabilities are from those of which the file's texts would be right."""
+    columns, classes = _columns(saved), np.array(saved.model.classes, dtype=object)
+    if name == "classes":
+        return np.where(found == classes, 0.0, np.inf)
+    if name == "label":
+        places = {text: k for k, text in enumerate(classes)}
+        chosen = np.array([places[text] for text in found])
+        return np.asarray(p.max(axis=1) - p[np.arange(len(p)), chosen])
+    expected = np.where(columns.decided(p), classes, "")
+    return np.where(found == expected, 0.0, np.abs(p - columns.thresholds[0]))
+
+
+def _columns(saved: Saved) -> PredictionColumns:
+    return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
 
 
 def _scale(values: Array, task: str) -> Array:
@@ -71,7 +96,11 @@ def _expected(saved: Saved, features: FeatureMatrix) -> dict[str, Array]:
     beside = model.output.natural(s).permute(2, 1, 0, 3)  # (n, R, K, C)
     beside = beside.squeeze(2) if len(s) == 1 else beside
     parts = (from_features(model, features), own.cpu().numpy(), beside.cpu().numpy())
-    return dict(zip(OUTPUTS[model.task], parts, strict=True))
+    expected = dict(zip(OUTPUTS[model.task], parts, strict=True))
+    if model.task == "regression":
+        ends = _columns(saved).interval(expected["value"])  # (n, 2)
+        expected |= {"low": ends[:, :1], "high": ends[:, 1:]}
+    return expected
 
 
 def dense(values: Untyped) -> Array:
