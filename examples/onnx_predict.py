@@ -1,143 +1,90 @@
 """Predict with ONNX Runtime and NumPy alone.
 
-python onnx_predict.py model.onnx nodes.csv [model.json]
+python onnx_predict.py model.onnx nodes.csv
 
-An exported model of numeric columns takes the columns as they are. The network of any other model
-takes features. They are computed from the columns with the numbers in `model.json`, which is in
-the model directory.
-
-For each row it prints the class and its probability; a number and its prediction interval; or the
-labels whose probability reaches their threshold.
+The file is one that `linkdist export` wrote: its inputs are the columns of the table. For each row
+the program prints the class and its probability; a number and its prediction interval; or the
+labels with their probabilities.
 """
 
 import csv
 import json
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 import onnxruntime
 
 MISSING = ("", "#n/a", "-nan", "n/a", "na", "nan", "none", "null")
+ROWS = 1000  # a batch, so that a table of any size needs little memory
 
 
-PERIODS = 86400 * np.array([365.2425, 7, 1])  # seconds in a year, a week and a day
-
-
-def number(text, decimal="."):
-    if text.strip().lower() in MISSING:
-        return np.nan
-    return float(text if decimal == "." else text.replace(".", "").replace(decimal, "."))
-
-
-def standardise(x, column):
-    mean, deviation = np.array(column["mean"]), np.array(column["deviation"])
-    z = np.where(deviation > 0, x - mean, 0) / np.where(deviation > 0, deviation, 1)
-    return np.clip(np.nan_to_num(z), -1e6, 1e6)
-
-
-def numeric(texts, column):
-    return standardise([[number(text, column.get("decimal", "."))] for text in texts], column)
+def number(text, decimal):
+    if decimal == ",":
+        text = text.replace(".", "").replace(",", ".")
+    return float({"true": 1, "false": 0}.get(text.lower(), text))
 
 
 def seconds(text, form):
-    if text.strip().lower() in MISSING:
-        return np.nan
-    read = datetime.fromisoformat if form == "ISO" else lambda value: datetime.strptime(value, form)
-    moment = read(text.strip())
+    """Seconds since 1970."""
+    moment = datetime.fromisoformat(text) if form == "ISO" else datetime.strptime(text, form)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def date(texts, column):
-    age = np.array([[seconds(text, column["format"])] for text in texts])
-    angles = 2 * np.pi * age / PERIODS
-    circles = np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(len(age), -1)
-    return standardise(np.hstack([age, circles]), column)
+def value(text, column):
+    """A number or a date; NaN if it is missing or cannot be read."""
+    text = text.strip()
+    try:
+        if text.lower() in MISSING:
+            return np.nan
+        if column["kind"] == "date":
+            return seconds(text, column["format"])
+        return number(text, column["decimal"])
+    except ValueError:
+        print(f"column {column['name']!r}: {text!r} is read as missing.", file=sys.stderr)
+        return np.nan
 
 
-def categorical(texts, column):
-    return np.array([[text == known for known in column["categories"]] for text in texts])
+def inputs_of(rows, columns):
+    inputs = {}
+    for column in columns:
+        texts = [row[column["name"]] for row in rows]
+        if column["kind"] in ("numeric", "date"):
+            inputs[column["name"]] = np.array([value(text, column) for text in texts])
+        else:
+            inputs[column["name"]] = np.array(texts, dtype=object)
+    return inputs
 
 
-def text(texts, column):
-    counts = np.zeros((len(texts), len(column["frequencies"])))
-    for row, words in zip(counts, texts, strict=True):
-        for word in re.findall(r"\w+", words.lower()):
-            row[crc32(word.encode()) % len(row)] += 1
-    return tf_idf(counts, column["rows"], column["frequencies"])
+def lines(outputs):
+    """A line for each row."""
+    if "label" in outputs:
+        for label, p in zip(outputs["label"], outputs["probabilities"], strict=True):
+            yield f"{label}, {p.max():.1%}"
+    elif "labels" in outputs:
+        for labels, p in zip(outputs["labels"], outputs["probabilities"], strict=True):
+            found = [f"{label} {p[k]:.1%}" for k, label in enumerate(labels) if label]
+            yield ", ".join(found) or "no label"
+    else:
+        ends = [outputs["low"][:, 0], outputs["high"][:, 0]] if "low" in outputs else []
+        for found in zip(outputs["value"][:, 0], *ends, strict=True):
+            interval = f", {found[1]:.5g} to {found[2]:.5g}" if ends else ""
+            yield f"{found[0]:.5g}{interval}"
 
 
-def tf_idf(counts, rows, frequencies):
-    weights = counts * (np.log((1 + rows) / (1 + np.array(frequencies))) + 1)
-    length = np.linalg.norm(weights, axis=1, keepdims=True)
-    return weights / np.where(length > 0, length, 1)
-
-
-def binary_tags(texts, column):
-    parts = [text.split(column["separator"]) for text in texts]
-    tags = [{part.strip(" []'\"\n") for part in row} for row in parts]
-    return np.array([[known in row for known in column["frequencies"]] for row in tags], float)
-
-
-def tags(texts, column):
-    counts = list(column["frequencies"].values())
-    return tf_idf(binary_tags(texts, column), column["rows"], counts)
-
-
-ENCODERS = {"numeric": numeric, "date": date, "categorical": categorical, "text": text}
-ENCODERS |= {"tags": tags, "tags:binary": binary_tags}
-
-
-def features(nodes, path):
-    """The (n, d) features of the rows of a table."""
-    columns = json.loads(path.read_text())["columns"] if path.exists() else None
-    if not columns or any(column["kind"] not in ENCODERS for column in columns):
-        sys.exit(f"the model takes features, and {path} has no columns that make them from a CSV.")
-    texts = [([row[column["name"]] for row in nodes], column) for column in columns]
-    blocks = [ENCODERS[column["kind"]](values, column) for values, column in texts]
-    return np.concatenate(blocks, axis=1).astype(np.float32)
-
-
-def best_class(p, classes, decision):
-    return f"{classes[p.argmax()]}, {p.max():.1%}"
-
-
-def number_and_interval(value, classes, decision):
-    width = decision.get("widths", {}).get("features")  # half the width; None: there is none
-    interval = "" if width is None else f", {value[0] - width:.5g} to {value[0] + width:.5g}"
-    return f"{value[0]:.5g}{interval}"
-
-
-def likely_labels(p, classes, decision):
-    least = decision.get("thresholds", {}).get("features", [0.5] * len(p))
-    likely = [k for k in range(len(p)) if p[k] >= least[k]]
-    return ", ".join(f"{classes[k]} {p[k]:.1%}" for k in likely) or "no label"
-
-
-TASKS = {
-    "classification": ("probabilities", best_class),
-    "regression": ("value", number_and_interval),
-    "multilabel": ("probabilities", likely_labels),
-}
-
-model, table = map(Path, sys.argv[1:3])
+model, table = sys.argv[1:3]
 session = onnxruntime.InferenceSession(model)
-metadata = session.get_modelmeta().custom_metadata_map
-classes, task, decision = (
-    json.loads(metadata.get(key, default))
-    for key, default in (("classes", "[]"), ("task", '"classification"'), ("decision", "{}"))
-)
-with table.open(newline="", encoding="utf-8-sig") as file:
+if [one.name for one in session.get_inputs()] == ["features"]:
+    sys.exit(f"{model} takes features, not columns; `linkdist export` says why.")
+columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+names = [output.name for output in session.get_outputs()]
+if wrong := [one["name"] for one in columns if one["kind"] == "vector"]:
+    sys.exit(f"{model} takes vectors, which CSV cannot store: {', '.join(wrong)}.")
+with Path(table).open(newline="", encoding="utf-8-sig") as file:
     nodes = list(csv.DictReader(file))
-names = [column.name for column in session.get_inputs()]
-if names == ["features"]:
-    header = Path(sys.argv[3]) if len(sys.argv) > 3 else model.with_name("model.json")
-    inputs = {"features": features(nodes, header)}
-else:
-    inputs = {name: np.array([number(row[name]) for row in nodes]) for name in names}
-output, line = TASKS[task]
-for prediction in session.run([output], inputs)[0]:
-    print(line(prediction, classes, decision))
+if missing := [one["name"] for one in columns if nodes and one["name"] not in nodes[0]]:
+    sys.exit(f"{table} lacks columns that the model takes: {', '.join(missing)}.")
+for start in range(0, len(nodes), ROWS):
+    found = session.run(names, inputs_of(nodes[start : start + ROWS], columns))
+    print(*lines(dict(zip(names, found, strict=True))), sep="\n")

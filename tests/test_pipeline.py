@@ -23,15 +23,19 @@ import torch
 
 from linkdist import fit, from_features, pipeline, prediction, with_links
 from linkdist import updating as update_module
-from linkdist.artifacts import manifest, onnx
+from linkdist.artifacts import manifest
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
+from linkdist.artifacts.onnx import export as onnx_export
+from linkdist.artifacts.onnx.inputs import column_inputs
 from linkdist.data import datasets
 from linkdist.data.splits import held_out
 from linkdist.errors import OptionError
 from linkdist.nn.aggregation import Neighbours
 from linkdist.pipeline import GraphSource, Options, Tables
 from linkdist.progress import Callback
+from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.text_encoders import HashedText
 from linkdist.training.checkpoint import Checkpoint
 
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
@@ -473,27 +477,57 @@ def test_what_an_update_needs_must_be_there(command, own, folder, tmp_path):
 # Export.
 
 
-@pytest.mark.parametrize("head", [[], ["--with-neighbour-head"]])
+@pytest.mark.parametrize("options", [[], ["--with-neighbour-head"], ["--features-only"]])
 @pytest.mark.parametrize("rows", [None, "new_nodes.csv"])
-def test_export_prints_the_difference(command, model, folder, papers, tmp_path, head, rows):
+def test_export_prints_the_difference(command, model, folder, papers, tmp_path, options, rows):
     runtime = pytest.importorskip("onnxruntime")
     out = tmp_path / "model.onnx"
     named = [] if rows is None else ["--rows", folder / rows]
-    code, printed, _ = command("export", model, out, *head, *named)
-    found = re.fullmatch(rf"{out}: largest difference to the model on (\d+) rows (\S+)\n", printed)
+    code, printed, _ = command("export", model, out, *options, *named)
+    files = (
+        [out, tmp_path / "model.neighbours.onnx"] if "--with-neighbour-head" in options else [out]
+    )
     assert code == 0
-    assert int(found[1]) == (OLD if rows is None else len(papers["new_nodes"]))
-    assert float(found[2]) <= 1e-4
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    for path, line in zip(files, printed.splitlines(), strict=True):
+        found = re.fullmatch(rf"{path}: largest difference to the model on (\d+) rows (\S+)", line)
+        assert int(found[1]) == (OLD if rows is None else len(papers["new_nodes"]))
+        assert float(found[2]) <= 1e-4
     session = runtime.InferenceSession(out, providers=["CPUExecutionProvider"])
-    assert len(session.get_outputs()) == (3 if head else 1)
-    x = encoded(model, papers["new_nodes"])
-    (p,) = session.run(["probabilities"], {"features": x.toarray()})
+    nodes = papers["new_nodes"]
+    x = encoded(model, nodes)
+    if "--features-only" in options:
+        inputs = {"features": x.toarray()}
+    else:
+        inputs = column_inputs(load_model(model).encoders, pa.RecordBatch.from_pylist(nodes))
+    p, *_ = session.run(["probabilities"], inputs)
     np.testing.assert_allclose(p, from_features(load_model(model).model, x), atol=1e-4)
+
+
+def test_export_says_which_columns_cannot_be_inputs(command, model, tmp_path):
+    """A model of an older version has hashed words."""
+    runtime = pytest.importorskip("onnxruntime")
+    saved = load_model(model)
+    hashed = HashedText("title", 2, [1] * saved.encoders.columns[0].width)
+    older = replace(saved, encoders=FeatureEncoder([hashed, *saved.encoders.columns[1:]]))
+    save_model(tmp_path / "older", older)
+    out = tmp_path / "model.onnx"
+    code, printed, _ = command("export", tmp_path / "older", out, "--with-neighbour-head")
+    assert code == 0
+    reason, difference = printed.splitlines()
+    assert reason == (
+        "The input is `features`, because columns cannot be inputs: column 'title' has hashed "
+        "words, as in older models; train again for a vocabulary."
+    )
+    assert difference.startswith(f"{out}: largest difference to the model on {OLD} rows")
+    session = runtime.InferenceSession(out, providers=["CPUExecutionProvider"])
+    assert [one.name for one in session.get_inputs()] == ["features"]
+    assert len(session.get_outputs()) == 3
 
 
 def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
     code, printed, shown = command("export", model, tmp_path / "model.onnx")
     assert (code, printed) == (2, "")
     assert "differ from the model's by up to" in shown
