@@ -187,9 +187,15 @@ def _bag(graph: GraphBuilder, column: Encoder, text: str) -> str:
             return _weighted(graph, tags, column.frequencies, mode="IDF", weights=ones)
         return _unit(graph, _weighted(graph, tags, column.frequencies, "IDF", column.features[1]))
     assert isinstance(column, Text)
-    lower: Untyped = {"case_change_action": "LOWER", "locale": "C.UTF-8"}
-    words = _tokens(graph, graph.add("StringNormalizer", text, **lower), WORD)
+    words = add_words(graph, text)
     return _unit(graph, _weighted(graph, words, column.frequencies, "TFIDF", column.features[1]))
+
+
+def add_words(graph: GraphBuilder, text: str) -> str:
+    """Append the operations of `linkdist.tables.text_encoders.words_of`, (n, most) strings."""
+    # The locale of a machine may be missing, or know no letters beyond ASCII.
+    lower: Untyped = {"case_change_action": "LOWER", "locale": "C.UTF-8"}
+    return _tokens(graph, graph.add("StringNormalizer", text, **lower), WORD)
 
 
 def _tag(trained: str | None, separator: str | None) -> str:
