@@ -10,7 +10,7 @@ model directory keeps what these predictions say about certainty, for each mode:
   confidence on to answer, and how often the answers are right.
 
 The score of a set is 1 - p of the true class, because these sets are the smallest on average; see
-benchmarks/results/coverage.md. A set always contains the most probable class.
+benchmarks/results/conformal.md. A set always contains the most probable class.
 """
 
 from __future__ import annotations
