@@ -114,9 +114,9 @@ def rivals(held, p, labels, mode):
         sets = score(p.astype(np.float64)) <= (own[rank - 1] if rank <= len(own) else np.inf)
         sets[np.arange(n), p.argmax(axis=1)] = True
         hits, least = sets[np.arange(n), labels], np.argsort(p.max(axis=1))[: n // 5]
-        found |= {f"{mode}, {name} coverage": float(hits.mean()),
-                  f"{mode}, {name} size": float(sets.sum() / n),
-                  f"{mode}, {name} coverage of the least certain": float(hits[least].mean())}  # fmt: skip
+        of = f"{mode}, {name}"
+        found |= {f"{of} coverage": float(hits.mean()), f"{of} size": float(sets.sum() / n),
+                  f"{of} coverage of the least certain": float(hits[least].mean())}  # fmt: skip
     return found
 
 

@@ -67,6 +67,10 @@ class Caution(NamedTuple):
             raise OptionError(" ".join(wrong))
 
 
+PLAIN = Caution()
+"""Predictions without sets, of all rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """What predictions of labels that training had not seen say, in one mode.

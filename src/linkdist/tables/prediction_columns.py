@@ -29,7 +29,7 @@ import pyarrow as pa
 from linkdist.data.graph import FloatArray
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.tables.certainty import MODES as MODES
-from linkdist.tables.certainty import Caution, Certainty
+from linkdist.tables.certainty import PLAIN, Caution, Certainty
 from linkdist.tables.targets import LabelFormat
 
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -68,7 +68,7 @@ class PredictionColumns:
     widths: Array = field(default_factory=lambda: np.full(2, np.nan))
     thresholds: Array = field(default_factory=lambda: np.full((2, 1), 0.5))
     certainty: Certainty | None = None
-    caution: Caution = Caution()
+    caution: Caution = PLAIN
 
     @classmethod
     def of(
@@ -132,7 +132,7 @@ class PredictionColumns:
         [True, False, True, True]
         """
         caution.check()
-        if caution == Caution():
+        if caution == PLAIN:
             return self
         if self.task != "classification":
             raise OptionError(NOT_CLASSES[self.task])
@@ -267,7 +267,7 @@ class PredictionColumns:
         [[False, True]]
         """
         p = np.asarray(p, dtype=np.float64)
-        found: Mask = p >= self.thresholds[_mode(linked, len(p))]
+        found: Mask = p >= self.thresholds[modes_of(linked, len(p))]
         return found
 
     def sets(self, p: npt.ArrayLike, linked: Mask | None = None) -> Mask:
@@ -275,7 +275,9 @@ class PredictionColumns:
         p = np.asarray(p, dtype=np.float64)
         assert self.certainty is not None
         assert self.caution.sets is not None
-        found: Mask = p >= self.certainty.thresholds(self.caution.sets)[_mode(linked, len(p)), None]
+        found: Mask = (
+            p >= self.certainty.thresholds(self.caution.sets)[modes_of(linked, len(p)), None]
+        )
         found[np.arange(len(p)), p.argmax(axis=1)] = True
         return found
 
@@ -285,18 +287,36 @@ class PredictionColumns:
         if self.certainty is None or self.caution.abstain is None:
             return np.ones(len(p), dtype=bool)
         least = self.certainty.least(self.caution.abstain)
-        certain: Mask = p.max(axis=1) >= least[_mode(linked, len(p))]
+        certain: Mask = p.max(axis=1) >= least[modes_of(linked, len(p))]
         return certain
+
+    def answered_text(self, rows: npt.NDArray[np.int64], answered: npt.NDArray[np.int64]) -> str:
+        """What is answered and how often it is right; empty if all rows are answered.
+
+        Parameters
+        ----------
+        rows, answered : (2,) arrays of int
+            Number of rows, and of those that are answered, from features and with links.
+        """
+        if self.certainty is None or self.caution.abstain is None:
+            return ""
+        return self.certainty.answered_text(self.caution.abstain, rows, answered)
+
+    def too_few(self) -> str:
+        """A sentence if there are too few labels for the sets that are asked for, else empty."""
+        if self.certainty is None or self.caution.sets is None:
+            return ""
+        return self.certainty.too_few(self.caution.sets)
 
     def interval(self, values: npt.ArrayLike, linked: Mask | None = None) -> Array:
         """The ends (n, 2) of the prediction intervals of numbers (n, 1); NaN if unknown."""
         middle = np.asarray(values, dtype=np.float64).reshape(-1)
-        half = self.widths[_mode(linked, len(middle))]
+        half = self.widths[modes_of(linked, len(middle))]
         return np.stack([middle - half, middle + half], axis=1)
 
     def lacks_intervals(self, linked: Mask | None = None) -> bool:
         """Whether some rows have no prediction interval."""
-        modes = [0] if linked is None else np.unique(_mode(linked, len(linked)))
+        modes = [0] if linked is None else np.unique(modes_of(linked, len(linked)))
         return bool(np.isnan(self.widths[modes]).any())
 
 
@@ -307,17 +327,17 @@ NO_INTERVALS = (
 NO_CERTAINTY = (
     "the model has no scores of labels that training had not seen, which sets and unanswered rows "
     "are made from: it was trained by an older version, by another method than SelfLinkDist or "
-    "without validation rows, or it was updated. Train again with the default method"
+    "without validation rows, or it was updated. Train again with the default method."
 )
 NOT_CLASSES = {
     "regression": "sets and unanswered rows are for classes; this model predicts a number, whose "
-    "prediction interval is in the columns low and high",
+    "prediction interval is in the columns low and high.",
     "multilabel": "sets and unanswered rows are for one class per row; this model predicts several "
-    "labels, each from a threshold of its probability on",
+    "labels, each from a threshold of its probability on.",
 }
 """Why predictions of other tasks have no sets."""
 
 
-def _mode(linked: Mask | None, n: int) -> npt.NDArray[np.int64]:
+def modes_of(linked: Mask | None, n: int) -> npt.NDArray[np.int64]:
     """The mode of each row, a position in `MODES`."""
     return np.zeros(n, dtype=np.int64) if linked is None else linked.astype(np.int64)

@@ -2,8 +2,9 @@
 
 A regression has prediction intervals, several labels have thresholds, and a model that is chosen by
 macro F1 has factors of the class probabilities. Classes have conformal sets, and a confidence below
-which they are left unanswered. All of them come from predictions of validation nodes. For estimates, the thresholds and factors of a node are chosen without it, for this model and
-for the baselines alike.
+which a row is left unanswered. All of them come from predictions of validation nodes. For
+estimates, the thresholds and factors of a node are chosen without it, for this model and for the
+baselines alike.
 """
 
 from __future__ import annotations
