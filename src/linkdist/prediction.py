@@ -17,7 +17,7 @@ import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.graph import Labels
-from linkdist.data.links import Links
+from linkdist.data.links import Links, has_neighbours
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import relations_of
@@ -299,20 +299,6 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders
-
-
-def has_neighbours(links: Links, n: int) -> npt.NDArray[np.bool_]:
-    """Which of n nodes have a neighbour; a self-loop makes no node its own neighbour.
-
-    Examples
-    --------
-    >>> has_neighbours(Links(np.array([[0, 2], [1, 1]])), 3).tolist()
-    [True, False, True]
-    """
-    proper = links.pairs[links.pairs[:, 0] != links.pairs[:, 1]]
-    linked = np.zeros(n, dtype=bool)
-    linked[proper.ravel()] = True
-    return linked
 
 
 def _read_links(
