@@ -244,8 +244,7 @@ class TrainedModel(Saved):
             return columns.decided(part.values, part.linked).astype(np.int64)
         names = np.array(self.classes, dtype=None if abstain is None else object)
         predicted: npt.NDArray[Any] = names[part.values.argmax(axis=1)]
-        if abstain is not None:
-            predicted[~columns.answered(part.values, part.linked)] = None
+        predicted[~columns.answered(part.values, part.linked)] = None
         return predicted
 
     def predict_set(
@@ -254,8 +253,7 @@ class TrainedModel(Saved):
         """Which classes are in the conformal set of each row, (n, C), in the order of `classes`.
 
         A set contains the true class of a new row with a probability of at least `level`, if new
-        rows are like those of the training; with too few labels it has all classes. Parameters are
-        as in `predict`. A model without the scores that this needs is a ModelError.
+        rows are like those of the training (`linkdist.tables.certainty`).
         """
         columns = prediction_columns(self).cautious(Caution(sets=level))
         part = self._predicted(nodes, links)

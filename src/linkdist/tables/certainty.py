@@ -16,7 +16,7 @@ benchmarks/results/conformal.md. A set always contains the most probable class.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -32,6 +32,8 @@ MOST = 1000
 """The most quantiles of each kind that a model directory keeps."""
 DIGITS = 1e6
 """Probabilities are rounded down to six digits, so that a row at a threshold stays above it."""
+LEVELS = (0.8, 0.9, 0.95)
+"""The levels of sets that a report shows."""
 GAIN = 1e-9
 """A smaller difference is a rounding error."""
 
@@ -71,6 +73,14 @@ PLAIN = Caution()
 """Predictions without sets, of all rows."""
 
 
+class SetScore(NamedTuple):
+    """How large sets of a level are on average, and how often they contain the true class."""
+
+    level: float
+    size: float
+    coverage: float
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """What predictions of labels that training had not seen say, in one mode.
@@ -85,6 +95,8 @@ class HeldOut:
         Probabilities of the predicted classes, in descending order.
     accuracy : (q,) array
         The accuracy of the rows that are at least as certain.
+    sets : tuple of SetScore
+        Sets of these rows; the threshold of a row comes from the other rows.
 
     Examples
     --------
@@ -94,12 +106,15 @@ class HeldOut:
     (0.4, 0.0)
     >>> held.least(0.25), held.accuracy_of(0.25)
     (0.7, 1.0)
+    >>> held.sets[0]
+    SetScore(level=0.8, size=1.25, coverage=1.0)
     """
 
     n: int
     truth: Array
     confidence: Array
     accuracy: Array
+    sets: tuple[SetScore, ...] = ()
 
     @classmethod
     def of(cls, p: npt.ArrayLike, labels: IntArray) -> Self:
@@ -114,7 +129,20 @@ class HeldOut:
         together = np.searchsorted(-confidence, -confidence, side="right")
         hits = np.cumsum((best == labels)[order])[together - 1]
         truth = np.sort(p[np.arange(n), labels])
-        return cls(n, truth[at], confidence[at], (hits / together)[at])
+        found = cls(n, truth[at], confidence[at], (hits / together)[at])
+        scores = tuple(found._set_score(level, p, labels, best) for level in LEVELS)
+        return replace(found, sets=scores)
+
+    def _set_score(self, level: float, p: Array, labels: IntArray, best: IntArray) -> SetScore:
+        rows = np.arange(self.n)
+        sets = p >= self.threshold(level)
+        sets[rows, best] = True
+        own = p[rows, labels]
+        # With the row itself, it is among the ⌈n level⌉ largest; the others are n - 1.
+        rank = int(np.ceil(self.n * level - GAIN))
+        larger = self.n - np.searchsorted(np.sort(own), own, side="right")
+        covered = (larger < rank) | (rank >= self.n) | (best == labels)
+        return SetScore(level, float(sets.sum() / self.n), float(covered.mean()))
 
     @classmethod
     def read(cls, state: Mapping[str, Any]) -> Self:
@@ -132,12 +160,19 @@ class HeldOut:
             inside = values.shape == (count,) and bool(((values >= 0) & (values <= 1)).all())
             if not inside or (sign * np.diff(values) < 0).any():
                 raise ValueError(f"{name!r} is not a list of the shares of {n} labels")
-        return cls(n, *arrays)
+        scores = tuple(SetScore(*map(float, score)) for score in state["sets"])
+        truth, confidence, accuracy = arrays
+        return cls(n, truth, confidence, accuracy, scores)
 
     def state(self) -> dict[str, Any]:
         """The values as JSON."""
         lists = {name: np.round(getattr(self, name), 6).tolist() for name in VALUES}
-        return {"n": self.n, **lists}
+        return {"n": self.n, **lists, "sets": np.round(self.sets, 6).tolist()}
+
+    @property
+    def shares(self) -> Array:
+        """The share (q,) of rows that are answered, for each accuracy."""
+        return (_ranks(self.n) + 1) / self.n
 
     def threshold(self, level: float) -> float:
         """The probability from which on a class is in the set of a row.
