@@ -198,8 +198,8 @@ def certainty_section(about: About) -> str:
 
     An update changes the weights, so that nothing of this is known afterwards.
     """
-    certainty = Certainty.read(about.get("certainty"))
-    if certainty is None or about.get("updates"):
+    certainty = None if about.get("updates") else Certainty.read(about.get("certainty"))
+    if certainty is None:
         return ""
     held = (certainty.features, certainty.links)
     answers = [
