@@ -173,6 +173,8 @@ def describe(trained: Trained, options: Options) -> Saved:
         about["estimates"] = trained.fit.estimates.as_json()
     if decision := trained.fit.decision.as_json():
         about["decision"] = decision
+    if certainty := trained.fit.decision.certainty:
+        about["certainty"] = certainty.state()
     return Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
 
 

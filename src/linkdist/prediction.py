@@ -17,7 +17,7 @@ import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.graph import Labels
-from linkdist.data.links import Links
+from linkdist.data.links import Links, has_neighbours
 from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import relations_of
@@ -25,6 +25,7 @@ from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.report.evaluation import AnyEvaluation, AnyEvaluator, make_evaluator
 from linkdist.report.task_evaluation import MultilabelEvaluator, RegressionEvaluator
+from linkdist.tables.certainty import PLAIN, Caution
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
 from linkdist.tables.io import Table, TableLike
@@ -34,7 +35,7 @@ from linkdist.tables.link_report import LinkReport
 from linkdist.tables.links import links_of
 from linkdist.tables.node_table import check_ids
 from linkdist.tables.nodes import labelled_batches
-from linkdist.tables.prediction_columns import NO_INTERVALS, PredictionColumns
+from linkdist.tables.prediction_columns import NO_INTERVALS, PredictionColumns, modes_of
 from linkdist.tables.predictions import PredictionWriter
 from linkdist.tables.source import Tables
 from linkdist.tables.targets import LabelColumns, LabelFormat, label_columns
@@ -73,6 +74,7 @@ def predict(
     edges: TableLike = None,
     device: str = "auto",
     callback: Callback | None = None,
+    caution: Caution = PLAIN,
 ) -> int:
     """Predict a table of nodes; without links it may be larger than memory.
 
@@ -91,6 +93,8 @@ def predict(
         Where to compute.
     callback : Callback, optional
         Receives progress and messages.
+    caution : Caution, optional
+        Conformal sets, or a share of rows that is left unanswered.
 
     Returns
     -------
@@ -98,8 +102,9 @@ def predict(
         Number of predicted nodes.
     """
     return predict_table(
-        load_model(model), nodes, out, edges=edges, device=device, callback=callback
-    )
+        load_model(model), nodes, out, edges=edges, device=device, callback=callback,
+        caution=caution,
+    )  # fmt: skip
 
 
 def predict_table(
@@ -110,27 +115,36 @@ def predict_table(
     edges: TableLike = None,
     device: str = "auto",
     callback: Callback | None = None,
+    caution: Caution = PLAIN,
 ) -> int:
     """`predict` with a model that is already loaded, to predict several tables with it."""
     column, _ = table_columns(saved)
+    columns, callback = prediction_columns(saved).cautious(caution), callback or Callback()
     parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
-    columns, first = prediction_columns(saved), next(parts)
-    warn_of_gaps(saved, callback or Callback(), first.linked)
-    done = 0
+    first = next(parts)
+    warn_of_gaps(columns, callback, first.linked)
+    rows, answered = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
     with PredictionWriter(out, column, first.ids.type, columns) as writer:
         for part in itertools.chain([first], parts):
             writer.write(part.ids, part.values, part.linked)
-            done += len(part.ids)
-    return done
+            modes = modes_of(part.linked, len(part.ids))
+            rows += np.bincount(modes, minlength=2)
+            answered += np.bincount(modes[columns.answered(part.values, part.linked)], minlength=2)
+    if text := columns.answered_text(rows, answered):
+        callback.note(text)
+    return int(rows.sum())
 
 
 def warn_of_gaps(
-    saved: Saved, callback: Callback, linked: npt.NDArray[np.bool_] | None = None
+    columns: PredictionColumns,
+    callback: Callback,
+    linked: npt.NDArray[np.bool_] | None = None,
 ) -> None:
-    """Report a regression whose predictions have no prediction intervals."""
-    columns = prediction_columns(saved)
+    """Report a regression without prediction intervals, and too few labels for conformal sets."""
     if columns.task == "regression" and columns.lacks_intervals(linked):
         callback.note(f"Warning: 'low' and 'high' are empty: {NO_INTERVALS}.")
+    if text := columns.too_few():
+        callback.note(f"Warning: {text}")
 
 
 def predictions(
@@ -285,20 +299,6 @@ def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     if saved.encoders is None or "id" not in saved.about:
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders
-
-
-def has_neighbours(links: Links, n: int) -> npt.NDArray[np.bool_]:
-    """Which of n nodes have a neighbour; a self-loop makes no node its own neighbour.
-
-    Examples
-    --------
-    >>> has_neighbours(Links(np.array([[0, 2], [1, 1]])), 3).tolist()
-    [True, False, True]
-    """
-    proper = links.pairs[links.pairs[:, 0] != links.pairs[:, 1]]
-    linked = np.zeros(n, dtype=bool)
-    linked[proper.ravel()] = True
-    return linked
 
 
 def _read_links(

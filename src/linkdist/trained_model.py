@@ -23,12 +23,12 @@ from linkdist.artifacts.manifest import REPORT
 from linkdist.artifacts.model_dir import Saved, check_target, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import known_labels
+from linkdist.data.links import has_neighbours
 from linkdist.errors import ModelError, OptionError
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
 from linkdist.prediction import (
     Predicted,
     evaluate,
-    has_neighbours,
     prediction_columns,
     predictions,
     table_columns,
@@ -37,6 +37,7 @@ from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation
 from linkdist.report.metrics import evaluate_validation
+from linkdist.tables.certainty import Caution
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
 from linkdist.tables.prediction_columns import NO_INTERVALS
@@ -211,7 +212,9 @@ class TrainedModel(Saved):
         """How the labels of the training are written."""
         return prediction_columns(self).form
 
-    def predict(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[Any]:
+    def predict(
+        self, nodes: TableLike, links: TableLike = None, *, abstain: float | None = None
+    ) -> npt.NDArray[Any]:
         """What each row is predicted to be, from features or, if links are given, with them.
 
         Parameters
@@ -222,21 +225,39 @@ class TrainedModel(Saved):
         links : path or table, mapping of str to table, or list of paths, optional
             Links between these nodes: a table, or one for each relation of the model. If `nodes`
             are several tables, as many link tables.
+        abstain : float, optional
+            The share of rows, the least certain ones, that are left unanswered.
 
         Returns
         -------
         (n,) or (n, C) array
-            The most probable class of each row. For regression, numbers in the unit of the labels.
-            For several labels, an (n, C) array that is 1 where a row has a label and 0 elsewhere,
-            in the order of `classes`; each label has the threshold that training chose.
+            The most probable class of each row; None where a row is left unanswered. For
+            regression, numbers in the unit of the labels. For several labels, an (n, C) array that
+            is 1 where a row has a label and 0 elsewhere, in the order of `classes`; each label has
+            the threshold that training chose.
         """
+        columns = prediction_columns(self).cautious(Caution(abstain=abstain))
         part = self._predicted(nodes, links)
         if self.task == "regression":
             return part.values[:, 0]
         if self.task == "multilabel":
-            return prediction_columns(self).decided(part.values, part.linked).astype(np.int64)
-        predicted: npt.NDArray[Any] = np.array(self.classes)[part.values.argmax(axis=1)]
+            return columns.decided(part.values, part.linked).astype(np.int64)
+        names = np.array(self.classes, dtype=None if abstain is None else object)
+        predicted: npt.NDArray[Any] = names[part.values.argmax(axis=1)]
+        predicted[~columns.answered(part.values, part.linked)] = None
         return predicted
+
+    def predict_set(
+        self, nodes: TableLike, links: TableLike = None, *, level: float = 0.9
+    ) -> npt.NDArray[np.bool_]:
+        """Which classes are in the conformal set of each row, (n, C), in the order of `classes`.
+
+        A set contains the true class of a new row with a probability of at least `level`, if new
+        rows are like those of the training (`linkdist.tables.certainty`).
+        """
+        columns = prediction_columns(self).cautious(Caution(sets=level))
+        part = self._predicted(nodes, links)
+        return columns.sets(part.values, part.linked)
 
     def predict_proba(self, nodes: TableLike, links: TableLike = None) -> npt.NDArray[np.float32]:
         """Probabilities (n, C), in the order of `classes`; parameters as in `predict`.

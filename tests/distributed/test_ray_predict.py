@@ -102,7 +102,7 @@ def test_a_directory_with_workers(ray, command, papers_model, nodes, plain, tmp_
 def test_a_killed_worker_is_replaced(ray, papers_model, nodes, plain, tmp_path, monkeypatch):
     killed = str(tmp_path.parent / f"{tmp_path.name}-killed")
 
-    def deadly(row, model, digest):
+    def deadly(row, *given):
         from linkdist.distributed import ray_predict as real
 
         if row["rows"] == 1:
@@ -112,7 +112,7 @@ def test_a_killed_worker_is_replaced(ray, papers_model, nodes, plain, tmp_path, 
                 pass
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
-        return real._work(row, model, digest)
+        return real._work(row, *given)
 
     monkeypatch.setattr(ray_predict, "_work", deadly)
     out = tmp_path / "predictions"

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from linkdist.errors import ModelError, TableError
+from linkdist.errors import ModelError, OptionError, TableError
+from linkdist.tables.certainty import Caution, Certainty
 from linkdist.tables.io import open_table
 from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.predictions import PredictionWriter
@@ -141,3 +142,76 @@ def test_columns_must_have_different_names(tmp_path):
             columns("regression", ("y",)).schema(name, pa.int64())
     with pytest.raises(TableError, match=r"numbers must have shape \(3, 1\); found \(3, 2\)"):
         written(tmp_path / "p.csv", columns("regression", ("y",)), P)
+
+
+# Sets and unanswered rows ---------------------------------------------------------------------
+
+CERTAIN = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+"""Three held-out rows of the first class: the second is an error, and the least certain."""
+
+
+def certain(classes=("a", "b"), **about):
+    """Columns of classes whose held-out rows with links are twice as uncertain."""
+    labels = np.zeros(3, dtype=int)
+    both = {"features": CERTAIN, "links": (CERTAIN + 0.5) / 2}
+    state = Certainty.of(both, labels).state()
+    return columns("classification", classes, certainty=json.loads(json.dumps(state)), **about)
+
+
+@pytest.mark.parametrize("name", ["p.parquet", "p.csv"])
+def test_sets_and_empty_labels_have_the_thresholds_of_their_mode(tmp_path, name):
+    """At 0.7 all true classes count: 0.4 from features and 0.45 with links."""
+    found = certain().cautious(Caution(sets=0.7, abstain=0.4))
+    p = np.array([[0.57, 0.43], [0.57, 0.43], [0.1, 0.9]])
+    table = written(tmp_path / name, found, p, LINKED)
+    assert table.column_names == ["id", "label", "confidence", "set", "p_a", "p_b"]
+    # Two of three rows are answered: from 0.7 from features, from 0.6 with links.
+    assert [label or None for label in table["label"].to_pylist()] == [None, None, "b"]
+    sets = table["set"].to_pylist()
+    names = [one.split("|") for one in sets] if name.endswith("csv") else sets
+    assert names == [["a"], ["a", "b"], ["b"]]
+    np.testing.assert_allclose(table["confidence"].to_pylist(), [0.57, 0.57, 0.9], rtol=1e-6)
+
+
+def test_a_set_is_never_empty_and_has_all_classes_if_labels_are_few():
+    p = np.array([[0.34, 0.33, 0.33], [1.0, 0.0, 0.0]])
+    held = np.array([[1.0, 0.0, 0.0]] * 9)
+    state = Certainty.of({"features": held, "links": held}, np.zeros(9, dtype=int)).state()
+    found = columns("classification", tuple("abc"), certainty=state)
+    assert found.cautious(Caution(sets=0.9)).sets(p).tolist() == [[True, False, False]] * 2
+    assert found.cautious(Caution(sets=0.9)).too_few() == ""
+    every = found.cautious(Caution(sets=0.95))
+    assert every.sets(p).all()
+    assert "need 19 labels that training had not seen; found 9." in every.too_few()
+
+
+def test_without_caution_nothing_changes(tmp_path):
+    found = certain()
+    assert found.cautious(Caution()) is found
+    assert found.names == columns("classification", ("a", "b")).names
+    assert found.answered(P).all()
+    assert found.too_few() == found.answered_text(np.ones(2), np.ones(2)) == ""
+
+
+def test_classes_that_contain_the_separator_need_lists(tmp_path):
+    found = certain(("a|b", "b")).cautious(Caution(sets=0.7))
+    table = written(tmp_path / "p.parquet", found, P)
+    assert table["set"].to_pylist()[0] == ["a|b"]
+    with pytest.raises(TableError, match="Write Parquet"):
+        written(tmp_path / "p.csv", found, P)
+    with pytest.raises(TableError, match="'set' cannot be the name of the column of ids"):
+        found.schema("set", pa.string())
+
+
+@pytest.mark.parametrize("caution", [Caution(sets=0.9), Caution(abstain=0.2)])
+def test_sets_that_a_model_cannot_have_are_refused(caution):
+    with pytest.raises(ModelError, match=r"an older version.* Train again"):
+        columns("classification", ("a", "b")).cautious(caution)
+    with pytest.raises(ModelError, match="it was updated"):
+        certain(updates=[{}]).cautious(caution)
+    with pytest.raises(OptionError, match="columns low and high"):
+        columns("regression", ("y",), decision=WIDTHS).cautious(caution)
+    with pytest.raises(OptionError, match="several labels"):
+        columns("multilabel", ("a", "b"), decision=THRESHOLDS).cautious(caution)
+    with pytest.raises(ModelError, match="Train again"):
+        columns("classification", ("a", "b"), certainty={"features": 1})

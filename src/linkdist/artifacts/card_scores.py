@@ -15,8 +15,10 @@ from linkdist.artifacts.markdown import (
     table,
     text,
 )
+from linkdist.report.certainty import ABSTAINED
 from linkdist.report.relations import HOW_TO_READ, carry_nothing, relation_rows
 from linkdist.report.score_text import KNOWN, MODES, is_number, measure_named
+from linkdist.tables.certainty import Certainty
 from linkdist.training.measures import Measure
 
 LARGEST_CONFUSION = 20
@@ -189,6 +191,34 @@ def decision_section(about: About, classes: Sequence[str]) -> str:
         rule = "The class probabilities contain these factors, which raise or lower a class."
         parts.append(f"{rule}\n\n{table(['class', 'factor'], rows)}")
     return "\n\n".join(parts)
+
+
+def certainty_section(about: About) -> str:
+    """Return the accuracy of answers if some rows are left unanswered, and conformal sets.
+
+    An update changes the weights, so that nothing of this is known afterwards.
+    """
+    certainty = None if about.get("updates") else Certainty.read(about.get("certainty"))
+    if certainty is None:
+        return ""
+    held = (certainty.features, certainty.links)
+    answers = [
+        [f"{100 * (1 - part):.0f} %", *(f"{one.accuracy_of(part):.1%}" for one in held)]
+        for part in ABSTAINED
+    ]
+    sets = [
+        [f"{100 * both[0].level:.0f} %", *(f"{score.size:.2f}" for score in both)]
+        for both in zip(*(one.sets for one in held), strict=True)
+    ]
+    modes = list(MODES.values())
+    return (
+        "Accuracy if only the rows with the highest confidence are answered (`--abstain`), "
+        f"measured on {certainty.labels:,} labels that the predicting network had not seen:\n\n"
+        f"{table(['answered', *modes], answers)}\n\n"
+        "Average number of classes in a conformal set (`--sets`), which contains the true class "
+        "of at least this share of new rows, if they are like the labelled ones:\n\n"
+        f"{table(['level', *modes], sets)}"
+    )
 
 
 def _widths(widths: About) -> str:

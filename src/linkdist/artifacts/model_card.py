@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from linkdist.artifacts.card_scores import (
+    certainty_section,
     confusion_section,
     decision_section,
     estimates_section,
@@ -71,8 +72,7 @@ def model_card(
     about : mapping
         Facts about the training, as plain JSON. The keys 'id', 'label', 'method', 'setting',
         'epochs', 'seconds', 'data', 'tally', 'estimates', 'scores', 'curve', 'kept', 'confusion',
-        'updates', 'versions', 'task' and
-        'decision' are shown if they are present.
+        'updates', 'versions', 'task', 'decision' and 'certainty' are shown if they are present.
     classes : sequence of str
         The names of the classes or labels; for regression, the name of the number.
     columns : sequence of mapping, optional
@@ -105,6 +105,7 @@ def model_card(
         validation_title(about): validation_section(about),
         "Confusion matrix": confusion_section(about, classes),
         "Decision": decision_section(about, classes),
+        "Certainty": certainty_section(about),
         OWN_TITLE.get(task, "Classes"): ", ".join(map(text, classes)),
         "Columns": _columns(columns),
         "Data": pairs({**as_mapping(about.get("data")), **as_mapping(about.get("tally"))}),

@@ -39,6 +39,22 @@ def predict(
         ),
     ],
     edges: MoreLinks = None,
+    sets: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Add a column with a set of classes, which contains the true class of this share "
+            "of rows, such as 0.9 (conformal prediction).",
+        ),
+    ] = None,
+    abstain: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Leave the label of the least certain rows empty: this share of rows that are "
+            "like the training, such as 0.2.",
+        ),
+    ] = None,
     device: Device = "auto",
     workers: Annotated[
         int | None,
@@ -54,11 +70,15 @@ def predict(
     true number with a probability of 90 %; for several labels, the labels as in the training and
     their probabilities. Links are read with the columns of the training.
 
+    --sets and --abstain are for classes. They use predictions of labels that training had not seen,
+    so they hold for rows that are like those of the training.
+
     If an interrupted prediction of a directory is started again, it continues with the files that
     are not done.
     """
     from linkdist import prediction
     from linkdist.distributed.ray_predict import predict_directory
+    from linkdist.tables.certainty import Caution
 
     if address is not None and workers is None:
         raise OptionError("--address needs --workers, the number of processes.")
@@ -74,13 +94,17 @@ def predict(
             return f"{out} was not changed."
         return f"The files that are done are kept. Continue with:\n{same_command()}"
 
+    caution = Caution(sets, abstain)
     with Bars(quiet, kept) as bars:
         if nodes.is_dir():
             count = predict_directory(
-                model, nodes, out, workers=workers, address=address, device=device, callback=bars
-            )
+                model, nodes, out, workers=workers, address=address, device=device, callback=bars,
+                caution=caution,
+            )  # fmt: skip
         else:
-            count = prediction.predict(model, nodes, out, edges=edges, device=device, callback=bars)
+            count = prediction.predict(
+                model, nodes, out, edges=edges, device=device, callback=bars, caution=caution
+            )
     note(f"{count} nodes predicted: {out}")
 
 

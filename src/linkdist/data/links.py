@@ -322,3 +322,17 @@ def _pair_problems(pairs: npt.NDArray[Any], n: int) -> list[str]:
     row = int(outside.argmax())
     found = f"link {row} is {pairs[row].tolist()}"
     return [f"links must be pairs of nodes 0..{n - 1}; {found}, {int(outside.sum())} in total."]
+
+
+def has_neighbours(links: Links, n: int) -> npt.NDArray[np.bool_]:
+    """Which of n nodes have a neighbour; a self-loop makes no node its own neighbour.
+
+    Examples
+    --------
+    >>> has_neighbours(Links(np.array([[0, 2], [1, 1]])), 3).tolist()
+    [True, False, True]
+    """
+    proper = links.pairs[links.pairs[:, 0] != links.pairs[:, 1]]
+    linked = np.zeros(n, dtype=bool)
+    linked[proper.ravel()] = True
+    return linked

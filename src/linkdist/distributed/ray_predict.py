@@ -7,7 +7,7 @@ one batch, however large the files are.
 Finished files are collected in a hidden directory next to the target, which is renamed when all are
 there. A run that was killed, or that found an invalid file, leaves them there, and the next run
 continues: a finished file has the modification time of its source, and the name of the hidden
-directory is a digest of the model.
+directory is a digest of the model and the options.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import torch
 
 from linkdist._files import unwritable
@@ -33,10 +35,15 @@ from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.prediction import predict_table, prediction_columns, table_columns, warn_of_gaps
 from linkdist.progress import Callback
+from linkdist.tables.certainty import PLAIN, Caution
 from linkdist.tables.io import SUFFIXES, open_table
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.validation import Problems
 
 PARQUET = tuple(suffix for suffix, kind in SUFFIXES.items() if kind == "Parquet")
+
+PREDICTED_BY = ("id", "label", "label_format", "decision", "certainty", "updates")
+"""What predictions depend on, of the facts about a training."""
 
 
 class Piece(NamedTuple):
@@ -75,6 +82,7 @@ def predict_directory(
     address: str | None = None,
     device: str = "auto",
     callback: Callback | None = None,
+    caution: Caution = PLAIN,
 ) -> int:
     """Predict all Parquet files of a directory, from features.
 
@@ -97,6 +105,8 @@ def predict_directory(
         The device of this process; workers compute on the CPU.
     callback : Callback, optional
         Receives progress and messages.
+    caution : Caution, optional
+        Conformal sets, or a share of rows that is left unanswered.
 
     Returns
     -------
@@ -136,10 +146,10 @@ def predict_directory(
         raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
     _check_target(dataset, out)
     saved = load_model(model)
-    digest = _digest(saved)
+    columns, digest = prediction_columns(saved).cautious(caution), _digest(saved, caution)
     aside = out.with_name(f".{out.name}.{digest}")
-    pieces = _pieces(dataset, aside, saved)
-    warn_of_gaps(saved, callback)
+    pieces = _pieces(dataset, aside, saved, columns)
+    warn_of_gaps(columns, callback)
     if workers is not None:
         need_ray()
     _prepare(out, aside, pieces)
@@ -150,15 +160,18 @@ def predict_directory(
     try:
         if workers is None:
             for piece in missing:
-                bar.advance(piece.rows, _predict(saved, piece, device, bar))
+                bar.advance(piece.rows, _predict(saved, piece, device, bar, caution))
         elif missing:
-            _by_workers(str(model.resolve()), digest, missing, workers, address, bar)
+            _by_workers((str(model.resolve()), digest, caution), missing, workers, address, bar)
         _check(bar.problems)
         _check(_lost(pieces))
+        answered = 0 if caution.abstain is None else sum(map(_answered, pieces))
         _finish(aside, out)
     finally:
         with suppress(OSError):  # already renamed, or not empty
             aside.rmdir()
+    if text := columns.answered_text(np.array([total, 0]), np.array([answered, 0])):
+        callback.note(text)
     return total
 
 
@@ -180,40 +193,47 @@ class _Total(Callback):
 
 
 def _by_workers(
-    model: str, digest: str, pieces: list[Piece], workers: int, address: str | None, bar: _Total
+    given: tuple[str, str, Caution],
+    pieces: list[Piece],
+    workers: int,
+    address: str | None,
+    bar: _Total,
 ) -> None:
+    """Predict files in several processes, which are given the model, its digest and the caution."""
     items = [piece._asdict() for piece in pieces]
     workers = min(workers, len(items))  # Ray warns about workers without work
     with joined(workers, address) as ray:
         ray.data.DataContext.get_current().enable_progress_bars = False
         table = ray.data.from_items(items, override_num_blocks=len(items))
-        rows = table.map(_work, fn_args=[model, digest], num_cpus=1, concurrency=workers)
+        rows = table.map(_work, fn_args=list(given), num_cpus=1, concurrency=workers)
         for row in rows.iter_rows():
             bar.advance(row["rows"], row["problem"])
 
 
-def _work(row: dict[str, Any], model: str, digest: str) -> dict[str, Any]:
+def _work(row: dict[str, Any], model: str, digest: str, caution: Caution) -> dict[str, Any]:
     """Predict a file, given as a row of Ray Data, in a worker."""
-    problem = _predict(_loaded(model, digest), Piece(**row), "cpu", Callback())
+    saved = _loaded(model, digest, caution)
+    problem = _predict(saved, Piece(**row), "cpu", Callback(), caution)
     return {"rows": row["rows"], "problem": problem}
 
 
 @functools.cache
-def _loaded(model: str, digest: str) -> Saved:
+def _loaded(model: str, digest: str, caution: Caution) -> Saved:
     """The model, which a worker loads once for all its files."""
     # Ray starts as many workers as there are cores.
     torch.set_num_threads(1)
     pa.set_cpu_count(1)
     saved = load_model(model)
-    if _digest(saved) != digest:
+    if _digest(saved, caution) != digest:
         raise ModelError(f"{model} was replaced meanwhile. Run the command again.")
     return saved
 
 
-def _predict(saved: Saved, piece: Piece, device: str, callback: Callback) -> str:
+def _predict(saved: Saved, piece: Piece, device: str, callback: Callback, caution: Caution) -> str:
     """Write the predictions of a file; returns its problem, or an empty text."""
+    files = Path(piece.nodes), Path(piece.part)
     try:
-        predict_table(saved, Path(piece.nodes), Path(piece.part), device=device, callback=callback)
+        predict_table(saved, *files, device=device, callback=callback, caution=caution)
         os.utime(piece.part, ns=(piece.time, piece.time))
     except (LinkDistError, OSError) as error:
         return str(error)
@@ -235,18 +255,18 @@ def _check_target(dataset: Path, out: Path) -> None:
         raise OptionError(f"{out} exists already. Choose another directory, or remove this one.")
 
 
-def _digest(saved: Saved) -> str:
+def _digest(saved: Saved, caution: Caution = PLAIN) -> str:
     """A digest of all that predictions depend on, 32 hexadecimal digits."""
     _, encoders = table_columns(saved)
-    read = {name: saved.about.get(name) for name in ("id", "label", "label_format", "decision")}
-    parts = [saved.model.classes, saved.model.task, encoders.state(), read]
+    read = {name: saved.about.get(name) for name in PREDICTED_BY}
+    parts = [saved.model.classes, saved.model.task, encoders.state(), read, caution]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for tensor in saved.model.network.state_dict().values():
         digest.update(tensor.contiguous().numpy().data)
     return digest.hexdigest()[:32]
 
 
-def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
+def _pieces(dataset: Path, aside: Path, saved: Saved, columns: PredictionColumns) -> list[Piece]:
     """The files that have rows, after checking the columns of all files."""
     column, encoders = table_columns(saved)
     pieces, types, found = [], dict[pa.DataType, str](), []
@@ -270,7 +290,7 @@ def _pieces(dataset: Path, aside: Path, saved: Saved) -> list[Piece]:
     if not pieces:
         raise TableError(f"{dataset}: none of its files has rows.")
     for kind in types:
-        prediction_columns(saved).schema(column, kind)
+        columns.schema(column, kind)
     return pieces
 
 
@@ -315,6 +335,12 @@ def _lost(pieces: Sequence[Piece]) -> list[str]:
             problem = f"{piece.nodes} had {piece.rows} rows, and {rows} were predicted"
             found.append(f"{problem}: it changed meanwhile. Run the command again.")
     return found
+
+
+def _answered(piece: Piece) -> int:
+    """Number of rows of a file that have a label."""
+    labels = pyarrow.parquet.read_table(piece.part, columns=["label"]).column("label")
+    return piece.rows - int(labels.null_count)
 
 
 def _finish(aside: Path, out: Path) -> None:

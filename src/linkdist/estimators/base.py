@@ -284,6 +284,8 @@ class LinkDistEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             "label_format": form.state(),
             "decision": self.decision_.as_json(),
         }
+        if self.decision_.certainty is not None:
+            about["certainty"] = self.decision_.certainty.state()
         if self.estimates_ is not None:
             about["estimates"] = self.estimates_.as_json()
         return {name: value for name, value in about.items() if value not in ({}, None)}

@@ -10,6 +10,7 @@ If y has a column of 0 and 1 for each class, a node may have several classes (mu
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +22,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from linkdist.data.graph import Graph, Labels
 from linkdist.data.graph import known_labels as are_known
 from linkdist.data.interchange import as_links
+from linkdist.data.links import has_neighbours
 from linkdist.data.user_arrays import class_weights, row_names
 from linkdist.data.user_labels import class_numbers, has_several_columns, known_labels, sets_of
 from linkdist.errors import GraphError, OptionError
 from linkdist.estimators.base import LinkDistEstimator
 from linkdist.model import disagreement
 from linkdist.nn.network import DROPOUT, HIDDEN
+from linkdist.tables.certainty import Caution
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.training.loop import BATCH
 from linkdist.training.replay import update
 
@@ -192,6 +196,8 @@ class LinkDistClassifier(ClassifierMixin, LinkDistEstimator):  # type: ignore[mi
         self._seed = int(np.random.SeedSequence(self._seed).generate_state(1)[0])
         self._memory = update(self.model_, self._memory, graph, method=self.method, seed=self._seed)
         self.alpha_ = self.model_.alpha.cpu().numpy()
+        # What was measured before says nothing about the new weights.
+        self.decision_ = replace(self.decision_, certainty=None)
         return self
 
     def predict(
@@ -233,6 +239,27 @@ class LinkDistClassifier(ClassifierMixin, LinkDistEstimator):  # type: ignore[mi
         Those of one class per node sum to 1; those of several classes are independent.
         """
         return self._predicted(X, edges, nodes, relation, edge_weight)
+
+    def predict_set(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        level: float = 0.9,
+        edges: Any = None,  # noqa: ANN401
+        relation: Any = None,  # noqa: ANN401
+        edge_weight: Any = None,  # noqa: ANN401
+        nodes: Sequence[Hashable] | None = None,
+    ) -> npt.NDArray[np.bool_]:
+        """Which classes are in the conformal set of each node, (n, C), in the order of `classes_`.
+
+        If nodes are like the labelled ones, a set contains the true class with a probability of at
+        least `level`; see `linkdist.tables.certainty`. Other parameters are as in `predict`.
+        """
+        features, links = self._inputs(X, edges, nodes, relation, edge_weight)
+        columns = PredictionColumns.of(self._about(), self._class_names)
+        p = self.model_.predict_proba(features, links)
+        linked = None if links is None else has_neighbours(links, len(p))
+        return columns.cautious(Caution(sets=level)).sets(p, linked)
 
     def decision_function(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from linkdist.data.graph import IntArray
 from linkdist.report import charts, relations, score_chart, score_text, task_charts
 from linkdist.report._jinja import render
+from linkdist.report.certainty import certainty_data
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
 from linkdist.report.score_text import interval_text, measure_named, named
 from linkdist.report.svg import evaluation_unit, percent, plain, short
@@ -156,6 +157,7 @@ def _validation(
     # SelfLinkDist evaluates once per cycle, and the chart of estimates has its accuracy already.
     flat = estimates and evaluations < FEW_EVALUATIONS
     return {
+        **certainty_data(about),
         "unit": None if flat else evaluation_unit(about.get("epochs"), evaluations),
         "few_nodes": validation.nodes < FEW_NODES,
         "scores": scores,

@@ -44,8 +44,9 @@ Mode: TypeAlias = Annotated[
 class Prediction(BaseModel):
     """The predicted class of a row."""
 
-    label: str
-    confidence: float = Field(ge=0, le=1, description="The label's probability.")
+    label: str | None = Field(description="Null if the row is not certain enough; see `abstain`.")
+    confidence: float = Field(ge=0, le=1, description="The probability of the likeliest class.")
+    set: list[str] = Field([], description="The conformal set, if `sets` asks for it.")
     probabilities: dict[str, float]
     mode: Mode
 
@@ -148,7 +149,9 @@ class ModelInfo(BaseModel):
     refused: RefusedModel | None
 
 
-def answer(engine: ServedModel, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:
+def answer(
+    engine: ServedModel, request: PredictionRequest, p: FloatArray, columns: PredictionColumns
+) -> tuple[bytes, int]:
     """Write the answer to a request.
 
     Parameters
@@ -159,6 +162,8 @@ def answer(engine: ServedModel, request: PredictionRequest, p: FloatArray) -> tu
         The request.
     p : (rows, C) array
         The probabilities of its rows; for regression, numbers (rows, 1).
+    columns : PredictionColumns
+        Those of the engine, perhaps with sets or unanswered rows.
 
     Returns
     -------
@@ -170,19 +175,25 @@ def answer(engine: ServedModel, request: PredictionRequest, p: FloatArray) -> tu
     pairs = request.links.pairs
     linked = np.isin(np.arange(request.rows), pairs[pairs[:, 0] != pairs[:, 1]])
     modes = np.where(linked, "links", "features").tolist()
-    rows = PREDICTIONS[engine.header.task](engine.columns, p, linked)
+    rows = PREDICTIONS[engine.header.task](columns, p, linked)
     predictions = [{**row, "mode": mode} for row, mode in zip(rows, modes, strict=True)]
     content: dict[str, Any] = {"version": engine.header.version, "predictions": predictions}
-    if request.notices:
-        content["notices"] = request.notices
+    if notices := [*request.notices, *filter(None, [columns.too_few()])]:
+        content["notices"] = notices
     return json.dumps(content).encode(), int(linked.sum())
 
 
 def _classes(columns: PredictionColumns, p: FloatArray, linked: Mask) -> Iterator[Row]:
     # The label is that of the exact probabilities: rounded ones may be equal.
-    for k, shares in zip(p.argmax(axis=1).tolist(), _by_class(columns, p), strict=True):
+    best, answered = p.argmax(axis=1).tolist(), columns.answered(p, linked).tolist()
+    sets: list[dict[str, list[str]]] = [{}] * len(p)
+    if columns.caution.sets:
+        names = columns.label_lists(columns.sets(p, linked), in_lists=True).to_pylist()
+        sets = [{"set": one} for one in names]
+    for k, known, own, shares in zip(best, answered, sets, _by_class(columns, p), strict=True):
         label = columns.form.classes[k]
-        yield {"label": label, "confidence": shares[label], "probabilities": shares}
+        row = {"label": label if known else None, "confidence": shares[label], **own}
+        yield {**row, "probabilities": shares}
 
 
 def _numbers(columns: PredictionColumns, p: FloatArray, linked: Mask) -> Iterator[Row]:

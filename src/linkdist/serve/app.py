@@ -38,6 +38,7 @@ from starlette.routing import Route
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
+from linkdist.serve.caution import Abstain, Sets, cautious
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
@@ -149,16 +150,17 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 @predictions.post("/v1/predict", summary="Predict rows", response_model=Answer)
-async def predict(request: Request) -> Response:
+async def predict(request: Request, sets: Sets = None, abstain: Abstain = None) -> Response:
     """Predict rows from features, or with links if the request has links.
 
     The predictions have the order of the rows: a class with its probability, a number with its
-    prediction interval, or several labels.
+    prediction interval, or several labels. `sets` adds the conformal set of each class prediction.
     """
     settings: Settings = request.app.state.settings
     metrics: Metrics = request.app.state.metrics
     batcher: Batcher = request.app.state.current.batcher
     check_content_type(request, "application/json")
+    columns = cautious(batcher.engine.columns, sets, abstain)
     batcher.check_room()
     body = await read_body(request, settings.body_bytes, settings.seconds)
     rows = await _run(len(body), batcher.engine.schema.read, body, settings.rows)
@@ -168,7 +170,7 @@ async def predict(request: Request) -> Response:
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = await _run(p.size, answer, batcher.engine, rows, p)
+    content, with_links = await _run(p.size, answer, batcher.engine, rows, p, columns)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
@@ -191,6 +193,8 @@ async def _run(size: int, function: Callable[..., T], *args: object) -> T:
 async def predict_table(
     request: Request,
     name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
+    sets: Sets = None,
+    abstain: Abstain = None,
 ) -> Response:
     """Predict a Parquet, CSV or JSON lines file with the model's columns.
 
@@ -201,6 +205,7 @@ async def predict_table(
     state = request.app.state
     settings: Settings = state.settings
     engine, suffix = state.current.engine, table_suffix(name)
+    columns = cautious(engine.columns, sets, abstain)
     if state.free_places.locked():
         text = f"{settings.tables} tables are being predicted. Try again in a minute."
         raise RefusedError(503, text)
@@ -210,7 +215,7 @@ async def predict_table(
         file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
         await save_body(file, request, settings.file_bytes, settings.seconds)
         path = Path(file.name)
-        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics)
+        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics, columns)
         if NDJSON in request.headers.get("accept", ""):
             return Streamed(table.lines(), NDJSON, resources.pop_all())
         output = resources.enter_context(TemporaryFile())

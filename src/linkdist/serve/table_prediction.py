@@ -20,6 +20,7 @@ from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.validation import Problems
 
 
@@ -56,6 +57,8 @@ class TablePrediction:
         Computes the predictions.
     metrics : Metrics
         Counts the rows.
+    columns : PredictionColumns, optional
+        Those of the predictions, perhaps with sets; by default those of the engine.
 
     Raises
     ------
@@ -63,8 +66,16 @@ class TablePrediction:
         If the table cannot be used; also while it is read.
     """
 
-    def __init__(self, path: Path, name: str, engine: ServedModel, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        engine: ServedModel,
+        metrics: Metrics,
+        columns: PredictionColumns | None = None,
+    ) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
+        self.columns = columns or engine.columns
         self.id = str(engine.header.about.get("id", ""))
         if engine.header.encoders is None or not self.id:
             text = "the model has no columns, so it cannot read tables. Send rows of numbers."
@@ -80,8 +91,8 @@ class TablePrediction:
             check_names("column", needed, present)
         except OptionError as error:
             missing = (column for column in needed if column not in present)
-            columns = {column: f"{name} has no column {column!r}." for column in missing}
-            raise RefusedError(422, f"{name}: {error}", columns) from error
+            lacking = {column: f"{name} has no column {column!r}." for column in missing}
+            raise RefusedError(422, f"{name}: {error}", lacking) from error
 
     def write(self, file: IO[bytes]) -> None:
         """Write all predictions to a file, and rewind it."""
@@ -100,14 +111,14 @@ class TablePrediction:
         except RefusedError as error:
             yield _line(error.body())
         else:
-            notices = self.problems.notices()
+            notices = [*self.problems.notices(), *filter(None, [self.columns.too_few()])]
             yield _line({"end": done, "notices": notices} if notices else {"end": done})
 
     def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
         header = self.engine.header
         assert header.encoders is not None
-        columns = self.engine.columns
+        columns = self.columns
         is_first = True
         try:
             batches = labelled_batches(

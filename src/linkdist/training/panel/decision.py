@@ -1,21 +1,23 @@
 """What follows from probabilities: decisions that validation nodes choose.
 
 A regression has prediction intervals, several labels have thresholds, and a model that is chosen by
-macro F1 has factors of the class probabilities. All of them come from predictions of validation
-nodes. For estimates, the thresholds and factors of a node are chosen without it, for this model and
-for the baselines alike.
+macro F1 has factors of the class probabilities. Classes have conformal sets, and a confidence below
+which a row is left unanswered. All of them come from predictions of validation nodes. For
+estimates, the thresholds and factors of a node are chosen without it, for this model and for the
+baselines alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
 from linkdist.data.graph import Labels
+from linkdist.tables.certainty import Certainty
 from linkdist.training.decisions import class_factors, conformal_width, label_thresholds
 from linkdist.training.measures import Measure
 from linkdist.training.panel.ensemble import Predictions
@@ -41,15 +43,23 @@ class Decision:
         The probability from which each of several labels is predicted, for each mode.
     factors : list of float, optional
         Factors of the class probabilities, which the weights of the model contain.
+    certainty : Certainty, optional
+        What conformal sets of classes and unanswered rows are made from.
     """
 
     widths: Mapping[str, float] | None = None
     thresholds: Mapping[str, list[float]] | None = None
     factors: list[float] | None = None
+    certainty: Certainty | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The decision as JSON values; an infinite width becomes null when it is written."""
-        found = {name: value for name, value in asdict(self).items() if value is not None}
+        """The decision as JSON values, without `certainty`, which has its own place in a model.
+
+        An infinite width becomes null when it is written.
+        """
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        del parts["certainty"]
+        found = {name: value for name, value in parts.items() if value is not None}
         # Readers without PyTorch, such as a service, say what share of numbers intervals contain.
         return {**found, "coverage": COVERAGE} if self.widths else found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from linkdist.errors import GraphError, OptionError
 from linkdist.model import reweighted, shifted
 from linkdist.nn.inputs import Inputs
 from linkdist.progress import Progress, part_of
+from linkdist.tables.certainty import Certainty
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.link_task import loop_on_targets
 from linkdist.training.loop import Hyperparameters
@@ -129,6 +130,7 @@ def _with_decision(panel: Panel, measure: Measure, factors: Array | None) -> tup
         decision = Decision(factors=None if factors is None else factors.tolist())
     else:
         decision = decide(graph.task, measure, family, new, factors)
+    decision = replace(decision, certainty=_certainty(panel, new, decision.factors))
     if decision.factors is None:
         return panel, decision
     by = np.array(decision.factors)
@@ -143,6 +145,32 @@ def _with_decision(panel: Panel, measure: Measure, factors: Array | None) -> tup
         for kind, by_name in panel.predictions.items()
     }
     return replace(panel, predictions=predictions), decision
+
+
+def _certainty(
+    panel: Panel,
+    predictions: Mapping[str, Predictions] | None,
+    factors: list[float] | None,
+) -> Certainty | None:
+    """The certainty of classes by predictions of validation nodes, as the model would return them.
+
+    Several kept networks predict the mean of their probabilities; if they have the same validation
+    nodes, it is taken here as well. Folds have one network for each node.
+    """
+    ensemble = panel.ensemble
+    if predictions is None or ensemble.graph.task != "classification":
+        return None
+    parts = {mode: predictions[mode] for mode in MODES}
+    if factors is not None:
+        parts = {mode: with_factors(part, np.array(factors)) for mode, part in parts.items()}
+    nodes = [replica.validation for replica in ensemble.replicas if len(replica.validation)]
+    same = all(np.array_equal(nodes[0], other) for other in nodes)
+    R, labels = len(nodes) if same else 1, parts["features"].labels
+    p = {
+        mode: np.exp(part.scores).reshape(R, -1, ensemble.graph.C).mean(axis=0)
+        for mode, part in parts.items()
+    }
+    return Certainty.of(p, labels[: len(labels) // R])
 
 
 def _check_labels(graph: Graph, split: Split) -> None:
