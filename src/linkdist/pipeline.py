@@ -33,13 +33,16 @@ from linkdist.prediction import table_columns
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
+from linkdist.report.reference import reference_predictions
 from linkdist.report.task_metrics import TaskValidation
+from linkdist.tables.column_summary import KEY, summarise_columns
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import read_each
 from linkdist.tables.io import open_table
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, links_of
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
@@ -179,6 +182,11 @@ def describe(trained: Trained, options: Options) -> Saved:
         about["estimates"] = trained.fit.estimates.as_json()
     if decision := trained.fit.decision.as_json():
         about["decision"] = decision
+    if KEY in about:
+        model = trained.fit.model
+        columns = PredictionColumns.of(about, model.classes, model.task)
+        found = reference_predictions(trained.fit, trained.graph, trained.splits, columns)
+        about[KEY] = {**about[KEY], "predictions": found}
     return Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
 
 
@@ -286,6 +294,8 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
         about["source"], about["target"] = report.ends
     about["relations"] = graph.relations
     about["data"] = describe_data(graph, str(replace(report, hints=())))
+    if nodes.sample is not None:
+        about[KEY] = summarise_columns(nodes.encoders, nodes.sample).state()
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 

@@ -172,13 +172,24 @@ class Text(Encoder):
             raise ValueError("frequencies must lie between 0 and the number of rows")
         return cls(state["name"], state["rows"], counts.tolist())
 
+    @staticmethod
+    def words(text: str | None) -> list[str]:
+        """The lower-case words of a text, in its order; none if it is missing."""
+        return WORD.findall(text.lower()) if text else []
+
+    def rows_with(self, word: str) -> int:
+        """Number of training rows that contain a word, or one with the same feature."""
+        return int(self.frequencies[self._feature(word)])
+
+    def _feature(self, word: str) -> int:
+        return crc32(word.encode()) % self.width
+
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
         """Counts of the hashed words, (n, width)."""
         columns: list[int] = []
         ends = [0]
         for text in self._parse_text(column, first_row, problems).to_pylist():
-            words = WORD.findall(text.lower()) if text else ()
-            columns.extend(crc32(word.encode()) % self.width for word in words)
+            columns.extend(map(self._feature, self.words(text)))
             ends.append(len(columns))
         ones = np.ones(len(columns), dtype=np.float32)
         counts = sparse.csr_matrix((ones, columns, ends), shape=(len(column), self.width))
@@ -242,6 +253,10 @@ class Tags(Encoder):
     def width(self) -> int:
         """One feature per tag."""
         return len(self.frequencies)
+
+    def rows_with(self, tag: str) -> int:
+        """Number of training rows that contain a tag; 0 for one without a feature."""
+        return self.frequencies.get(tag, 0)
 
     def state(self) -> dict[str, Any]:
         """The fitted state as JSON values."""

@@ -1,0 +1,213 @@
+"""The bins of a column, into which its rows are counted.
+
+Each row falls into one bin, so that counts are those of independent rows and can be compared by a
+chi-square test::
+
+    numbers   between two deciles of the training, below all its numbers, above all its numbers
+    values    one of the most frequent values, or another one
+    words     the rarest of some frequent words that the row contains, or none of them
+
+The last bin is that of missing values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linkdist.data.graph import IntArray
+from linkdist.tables.column_values import Bags, Values
+from linkdist.tables.parsing import Doubles, as_mask
+
+PARTS = 10
+"""Number of bins between the smallest and the largest number of the training."""
+
+NAMED = 30
+"""Maximum number of bins for values, and for words."""
+
+LONGEST = 100
+"""Maximum length of a value with a bin; longer ones count as others."""
+
+COMMON = 0.15
+"""A word of more rows has a bin only if there are few others: it would take most rows."""
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Bins(ABC):
+    """The bins of a column."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> list[str]:
+        """A name for each bin; the last is that of missing values."""
+
+    @abstractmethod
+    def place(self, values: Any) -> IntArray:  # noqa: ANN401
+        """The bin (n,) of each row."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The bins as JSON values."""
+
+    def count(self, values: Values) -> IntArray:
+        """Number of rows in each bin."""
+        return np.bincount(self.place(values), minlength=len(self.labels))
+
+
+@dataclass(frozen=True)
+class NumberBins(Bins):
+    """Bins of numbers; one contains the numbers above an edge and up to the next.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        In increasing order.
+
+    Examples
+    --------
+    >>> bins = NumberBins((0.0, 1.0))
+    >>> bins.place(np.array([0.0, 0.5, 1.0, 7.0, np.nan])).tolist()
+    [0, 1, 1, 2, 3]
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """Ranges of numbers."""
+        if not self.edges:
+            return ["all", MISSING]
+        shown = [f"{edge:.6g}" for edge in self.edges]
+        between = [low if low == high else f"{low} to {high}" for low, high in pairwise(shown)]
+        return [f"below {shown[0]}", *between, f"above {shown[-1]}", MISSING]
+
+    def place(self, values: Doubles) -> IntArray:
+        """The bin of each number."""
+        edges = np.array(self.edges, dtype=np.float64)
+        inside = np.searchsorted(edges, values, side="left")
+        return np.where(np.isnan(values), len(edges) + 1, inside)
+
+    def state(self) -> dict[str, Any]:
+        """The bins as JSON values."""
+        return {"edges": list(self.edges)}
+
+
+@dataclass(frozen=True)
+class ValueBins(Bins):
+    """Bins of values or, if rows have several, of words.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The values or words with a bin. A row with several words counts in the bin of the first.
+    kind : {'values', 'words'}
+        Whether a row has one value or several words.
+
+    Examples
+    --------
+    >>> ValueBins(("b", "a")).place(pa.array(["a", "c", None])).tolist()
+    [1, 2, 3]
+    >>> ValueBins(("b", "a"), "words").place([["c", "a", "b"], []]).tolist()
+    [0, 3]
+    """
+
+    names: tuple[str, ...]
+    kind: str = "values"
+
+    @property
+    def labels(self) -> list[str]:
+        """The values, and 'other'; for words, 'none of these'."""
+        return [*self.names, "other" if self.kind == "values" else "none of these", MISSING]
+
+    def place(self, values: pa.Array | Bags) -> IntArray:
+        """The bin of each row."""
+        other = len(self.names)
+        if isinstance(values, list):
+            rank = {name: i for i, name in enumerate(self.names)}
+            first = (min((rank.get(word, other) for word in row), default=other) for row in values)
+            found = np.fromiter(first, np.int64, len(values))
+            missing = np.fromiter((not row for row in values), bool, len(values))
+        else:
+            known = pa.array(self.names, values.type)
+            place = pc.index_in(values, value_set=known, skip_nulls=True)
+            found, missing = place.fill_null(other).to_numpy(), as_mask(values.is_null())
+        return np.where(missing, other + 1, found).astype(np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """The bins as JSON values."""
+        return {"names": list(self.names), "kind": self.kind}
+
+
+def fit_bins(values: Values) -> Bins:
+    """Choose the bins of a column.
+
+    Parameters
+    ----------
+    values : Values
+        Rows of the training; see `linkdist.tables.column_values`.
+
+    Examples
+    --------
+    >>> fit_bins(np.array([3.0, 3.0, 4.0])).labels
+    ['below 3', '3', '3 to 4', 'above 4', 'missing']
+    >>> fit_bins([["a", "b"], ["b"], ["b"]]).labels
+    ['a', 'b', 'none of these', 'missing']
+    """
+    if isinstance(values, np.ndarray):
+        return NumberBins(_edges(values[~np.isnan(values)]))
+    if isinstance(values, list):
+        return ValueBins(_words(values), "words")
+    counts = Counter(values.drop_null().to_pylist())
+    return ValueBins(tuple(_ordered(counts)[:NAMED]))
+
+
+def _edges(numbers: Doubles) -> tuple[float, ...]:
+    if not len(numbers):
+        return ()
+    # Quantiles that are numbers of the column, so that a frequent number is the end of its bin.
+    shares = np.arange(PARTS + 1) / PARTS
+    inner = np.quantile(numbers, shares, method="inverted_cdf").tolist()
+    return (float(np.nextafter(inner[0], -np.inf)), *sorted(set(inner)))
+
+
+def _words(rows: Bags) -> tuple[str, ...]:
+    """The words with a bin, the rarest first."""
+    counts = Counter(word for row in rows for word in row)
+    ordered = _ordered(counts)
+    rare = [word for word in ordered if counts[word] <= COMMON * len(rows)]
+    common = [word for word in reversed(ordered) if counts[word] > COMMON * len(rows)]
+    return tuple(sorted([*rare, *common][:NAMED], key=lambda word: (counts[word], word)))
+
+
+def _ordered(counts: Counter[str]) -> list[str]:
+    """Values that are not too long, the most frequent first; equal counts are sorted by name."""
+    return sorted((v for v in counts if len(v) <= LONGEST), key=lambda v: (-counts[v], v))
+
+
+def bins_from_state(state: Mapping[str, Any]) -> Bins:
+    """Restore bins; raises a ValueError, TypeError or KeyError for an invalid state.
+
+    Examples
+    --------
+    >>> bins_from_state(NumberBins((0.0, 1.0)).state())
+    NumberBins(edges=(0.0, 1.0))
+    """
+    if "edges" in state:
+        edges = tuple(map(float, state["edges"]))
+        if any(not low < high for low, high in pairwise(edges)) or not np.isfinite(edges).all():
+            raise ValueError("the edges of bins must be increasing numbers")
+        return NumberBins(edges)
+    names, kind = tuple(state["names"]), state["kind"]
+    if not all(type(name) is str for name in names) or kind not in ("values", "words"):
+        raise ValueError("the bins of a column must be names of values or words")
+    return ValueBins(names, kind)
