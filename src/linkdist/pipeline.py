@@ -43,6 +43,7 @@ from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, links_of
 from linkdist.tables.nodes import Nodes, node_batches, read_nodes
 from linkdist.tables.prediction_columns import PredictionColumns
+from linkdist.tables.prediction_values import label_values
 from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
@@ -295,7 +296,11 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
     about["relations"] = graph.relations
     about["data"] = describe_data(graph, str(replace(report, hints=())))
     if nodes.sample is not None:
-        about[KEY] = summarise_columns(nodes.encoders, nodes.sample).state()
+        form, rows = nodes.label_format, nodes.sample.rows()
+        labels = label_values(form, nodes.labels[rows])
+        columns = nodes.sample.table()
+        summary = summarise_columns(nodes.encoders, columns, ", ".join(form.columns), labels)
+        about[KEY] = summary.state()
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 

@@ -24,6 +24,9 @@ from linkdist.artifacts.model_dir import Saved, check_target, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import known_labels
 from linkdist.errors import ModelError, OptionError
+from linkdist.inference.drift import THRESHOLD
+from linkdist.inference.drift_report import DriftReport
+from linkdist.inference.drift_table import Reference, drift
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
 from linkdist.prediction import (
     Predicted,
@@ -316,6 +319,39 @@ class TrainedModel(Saved):
             lists all problems.
         """
         return evaluate(self, nodes, links, label=label, device=device, callback=callback)
+
+    def drift(
+        self,
+        nodes: TableLike,
+        links: TableLike = None,
+        *,
+        threshold: float = THRESHOLD,
+        callback: Callback | None = None,
+    ) -> DriftReport:
+        """Compare a table with the training: whether its columns and predictions have changed.
+
+        Parameters
+        ----------
+        nodes, links
+            As in `predict`. Labels are compared, too, if the table has them.
+        threshold : float
+            The population stability index above which there may be an alarm.
+        callback : Callback, optional
+            Receives progress and messages.
+
+        Returns
+        -------
+        DriftReport
+            `alarms` are the names of what has changed, the worst first; `print` shows why.
+
+        Raises
+        ------
+        ModelError
+            If the model has no summary of its training.
+        """
+        predict = self.model.predict_proba
+        reference = Reference(self.about, self.encoders, prediction_columns(self), predict)
+        return drift(reference, nodes, links, threshold=threshold, callback=callback)
 
     def suggest(
         self,

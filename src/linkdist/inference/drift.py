@@ -18,11 +18,11 @@ import numpy as np
 from linkdist.data.graph import IntArray
 from linkdist.errors import OptionError
 from linkdist.inference.chance import above, chi_square
-from linkdist.inference.drift_report import Change, Drift, DriftReport
+from linkdist.inference.drift_report import Change, Drift, DriftReport, Word
 from linkdist.inference.lost_agreement import lost_agreement
 from linkdist.tables.agreement import Array, mean_and_error
 from linkdist.tables.bins import Bins
-from linkdist.tables.column_summary import Counts
+from linkdist.tables.column_summary import ColumnSummary, Counts
 
 THRESHOLD = 0.2
 """The PSI above which a distribution is usually called changed."""
@@ -42,7 +42,7 @@ def psi(reference: IntArray, counts: IntArray) -> float:
     Examples
     --------
     >>> round(psi(np.array([50, 50]), np.array([90, 10])), 2)
-    0.86
+    0.85
     """
     p, q = ((part + 0.5) / (part.sum() + 0.5 * len(part)) for part in (np.array(reference), counts))
     return float(((q - p) * np.log(q / p)).sum())
@@ -103,21 +103,14 @@ def compare(counts: Counts, threshold: float = THRESHOLD) -> DriftReport:
     # Each column is tested for its bins, missing values, unseen values and agreement.
     tests = 4 * (len(summary.columns) + len(counts.predictions))
     rule = _Rule(threshold, CHANCE / tests)
-    found = []
-    for k, one in enumerate(summary.columns):
-        unseen = None if one.unseen is None else _unseen(one.unseen, counts.unseen[k])
-        found.append(
-            rule.drift(one.name, one.kind, one.bins, [one.counts], counts.columns[k], unseen)
-        )
+    found = [rule.column(one, k, counts) for k, one in enumerate(summary.columns)]
     drifted = {k for k, one in enumerate(found) if one.alarms}
     lost = lost_agreement(counts, drifted, rule.chance)
     found = [replace(one, **lost.get(k, {})) for k, one in enumerate(found)]
     predictions = summary.predictions.get(counts.mode, ())
-    for property, now in zip(predictions, counts.predictions, strict=True):
-        if now.sum():
-            found.append(
-                rule.drift(property.name, "prediction", property.bins, property.references, now)
-            )
+    for one, now in zip(predictions, counts.predictions, strict=True):
+        found.append(rule.drift(one.name, "prediction", one.bins, one.references, now))
+    found = [one for one in found if sum(one.now)]  # a table may have no labels
     if not predictions:
         notes.append("The model has no summary of its predictions, so they are not compared.")
     found.sort(key=lambda one: (not one.alarms, -one.psi))
@@ -135,6 +128,14 @@ class _Rule:
         """Whether a change is large, and not by chance."""
         return change.psi > self.threshold and change.chance < self.chance
 
+    def column(self, one: ColumnSummary, k: int, counts: Counts) -> Drift:
+        """Compare column k with the training."""
+        unseen = None if one.unseen is None else _unseen(one.unseen, counts.unseen[k])
+        word = _word(one, counts.columns[k], counts.words[k])
+        return self.drift(
+            one.name, one.kind, one.bins, [one.counts], counts.columns[k], unseen, word
+        )
+
     def drift(
         self,
         name: str,
@@ -143,6 +144,7 @@ class _Rule:
         references: Sequence[IntArray],
         counts: IntArray,
         unseen: Change | None = None,
+        word: Word | None = None,
     ) -> Drift:
         """Compare bins with one of several references, the nearest."""
         reference = min(references, key=lambda one: psi(one, counts))
@@ -152,13 +154,35 @@ class _Rule:
         alarms = [f"PSI {whole.psi:.2f}"] * self.is_alarm(whole)
         for what, change in (("missing", missing), ("unseen", unseen)):
             if change is not None and self.is_alarm(change):
-                alarms.append(
-                    f"{what} {_percent(change.before)} before and {_percent(change.now)} now"
-                )
+                alarms.append(f"{what} {_shares(change)}")
+        largest = whole.psi
+        if word is not None:
+            largest = max(largest, word.change.psi)
+            if self.is_alarm(word.change):
+                what = "tag" if kind.startswith("tags") else "word"
+                alarms.append(f"{what} {word.name!r} {_shares(word.change)}")
         return Drift(
-            name, kind, whole.psi, whole.chance, missing, unseen, None, tuple(alarms), bins.labels,
+            name, kind, largest, missing, unseen, None, word, tuple(alarms), bins.labels,
             before.round(6).tolist(), now.round(6).tolist(),
         )  # fmt: skip
+
+
+def _word(one: ColumnSummary, bins: IntArray, counts: IntArray) -> Word | None:
+    """The word whose share of the rows with a value has changed most."""
+    if not one.words or not bins.sum():
+        return None
+    rows = one.counts[:-1].sum(), bins[:-1].sum()
+    changes = [
+        _of_two(*(np.array([n - k, k]) for n, k in zip(rows, both, strict=True)))
+        for both in zip(one.word_counts, counts, strict=True)
+    ]
+    name, change = max(zip(one.words, changes, strict=True), key=lambda pair: pair[1].psi)
+    # There are many words, so that one of them changes by chance.
+    return Word(name, replace(change, chance=min(1.0, change.chance * len(changes))))
+
+
+def _shares(change: Change) -> str:
+    return f"{_percent(change.before)} before and {_percent(change.now)} now"
 
 
 def _percent(share: float) -> str:

@@ -27,6 +27,14 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word, and the change of the share of rows that contain it."""
+
+    name: str
+    change: Change
+
+
+@dataclass(frozen=True)
 class Drift:
     """How a column, or a property of predictions, has changed.
 
@@ -36,14 +44,16 @@ class Drift:
         The column, or the property.
     kind : str
         The kind of the column, or 'prediction'.
-    psi, chance : float
-        The PSI of its bins, and the probability of such a change by chance.
+    psi : float
+        The PSI of its bins or, if it is larger, of the rows with and without one of its words.
     missing : Change
         The share of missing values.
     unseen : Change or None
         The share of unseen values; None for numbers.
     agreement : Change or None
         The agreement with related columns; None if there are none.
+    word : Word or None
+        The word that has changed most; None if the column has no words.
     alarms : tuple of str
         What has changed, in words; empty if there is no alarm.
     labels : list of str
@@ -55,10 +65,10 @@ class Drift:
     name: str
     kind: str
     psi: float
-    chance: float
     missing: Change
     unseen: Change | None
     agreement: Change | None
+    word: Word | None
     alarms: tuple[str, ...]
     labels: list[str]
     before: list[float]
@@ -71,6 +81,9 @@ class Drift:
             change: Change | None = getattr(self, name)
             if change is not None:
                 found[name] = {"before": round(change.before, 6), "now": round(change.now, 6)}
+        if self.word is not None:
+            shares = {"before": self.word.change.before, "now": self.word.change.now}
+            found["word"] = {"name": self.word.name, **shares}
         bins = zip(self.labels, self.before, self.now, strict=True)
         found["bins"] = [{"bin": bin, "before": b, "now": n} for bin, b, n in bins]
         return {**found, "alarms": list(self.alarms)}

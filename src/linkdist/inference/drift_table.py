@@ -16,6 +16,7 @@ from linkdist.inference.drift_report import DriftReport
 from linkdist.inference.engine import Engine
 from linkdist.progress import Callback
 from linkdist.tables.column_summary import Counts, read_summary
+from linkdist.tables.column_values import Values
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
 from linkdist.tables.io import TableLike
@@ -24,8 +25,10 @@ from linkdist.tables.links import links_of
 from linkdist.tables.node_table import NodeTable, check_ids
 from linkdist.tables.parsing import single_values
 from linkdist.tables.prediction_columns import PredictionColumns
-from linkdist.tables.prediction_values import prediction_values
+from linkdist.tables.prediction_values import label_values, prediction_values
 from linkdist.tables.source import Tables
+from linkdist.tables.targets import LabelFormat
+from linkdist.tables.targets import label_values as label_texts
 from linkdist.tables.trained_columns import trained_link_tables, trained_relations
 from linkdist.tables.validation import Problems
 
@@ -93,7 +96,9 @@ def drift(
     assert reference.encoders is not None
     id = None if edges is None else str(reference.about["id"])
     table = open_nodes(nodes)
-    rows = NodeTable(table, id, None, reference.encoders)
+    form = reference.columns.form
+    has_labels = bool(form.columns) and set(form.columns) <= set(table.schema.names)
+    rows = NodeTable(table, id, form.columns if has_labels else None, reference.encoders)
     counts = Counts(summary, reference.encoders.columns, "features" if edges is None else "links")
     waiting = list[tuple[pa.Array, FeatureMatrix]]()
     callback.stage("comparing")
@@ -102,7 +107,8 @@ def drift(
         x = rows.present.transform(batch, first_row, rows.problems)
         if rows.problems:  # the other problems are found, too, before all are reported
             continue
-        counts.add({name: batch.column(name) for name in rows.present.names})
+        columns = {name: batch.column(name) for name in rows.present.names}
+        counts.add(columns, _labels(batch, form) if has_labels else None)
         if edges is None:
             p = reference.predict(x, None)
             counts.add_predictions(prediction_values(reference.columns, p))
@@ -119,6 +125,13 @@ def drift(
         p = reference.predict(x, links)
         counts.add_predictions(prediction_values(reference.columns, p, linked))
     return compare(counts, threshold)
+
+
+def _labels(batch: pa.RecordBatch, form: LabelFormat) -> Values | None:
+    """The labels of a batch; None if they cannot be read, which is no problem here."""
+    problems = Problems()
+    labels, _ = form.encode(label_texts(batch, form.columns, problems), 1, problems)
+    return None if problems else label_values(form, labels)
 
 
 def _read_links(

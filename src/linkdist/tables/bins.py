@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -32,6 +32,9 @@ PARTS = 10
 
 NAMED = 30
 """Maximum number of bins for values, and for words."""
+
+WORDS = 200
+"""Maximum number of words whose rows are counted one by one."""
 
 LONGEST = 100
 """Maximum length of a value with a bin; longer ones count as others."""
@@ -146,6 +149,30 @@ class ValueBins(Bins):
     def state(self) -> dict[str, Any]:
         """The bins as JSON values."""
         return {"names": list(self.names), "kind": self.kind}
+
+
+def frequent_words(rows: Bags) -> tuple[str, ...]:
+    """The words of most rows, the most frequent first.
+
+    Examples
+    --------
+    >>> frequent_words([["a", "b"], ["b"]])
+    ('b', 'a')
+    """
+    return tuple(_ordered(Counter(word for row in rows for word in row))[:WORDS])
+
+
+def count_words(rows: Bags, names: Sequence[str]) -> IntArray:
+    """Number of rows with each of some words; a row has a word once.
+
+    Examples
+    --------
+    >>> count_words([["a", "b"], ["b", "c"]], ["b", "a"]).tolist()
+    [2, 1]
+    """
+    rank = {name: i for i, name in enumerate(names)}
+    found = [rank[word] for row in rows for word in row if word in rank]
+    return np.bincount(np.array(found, dtype=np.int64), minlength=len(names))
 
 
 def fit_bins(values: Values) -> Bins:

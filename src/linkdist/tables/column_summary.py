@@ -17,10 +17,13 @@ import pyarrow as pa
 from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError
 from linkdist.tables.agreement import Array, Pair, find_pairs, moments
-from linkdist.tables.bins import Bins, bins_from_state, fit_bins
+from linkdist.tables.bins import Bins, bins_from_state, count_words, fit_bins, frequent_words
 from linkdist.tables.column_values import Values, column_values, unseen_shares
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.feature_encoder import FeatureEncoder
+
+LABEL = "label"
+"""The kind of the column of labels, which is compared only where a table has one."""
 
 KEY = "summary"
 """Where the description of a model has its summary."""
@@ -41,14 +44,40 @@ class ColumnSummary:
     counts : (B,) int array
         Number of training rows in each bin.
     unseen : (3,) array or None
-        `moments` of `unseen_shares` of the training; None for numbers.
+        `moments` of `unseen_shares` of the training; None for numbers and labels.
+    words : tuple of str
+        The words of most rows, if the column has words.
+    word_counts : (W,) int array
+        Number of training rows with each of these words.
     """
 
     name: str
     kind: str
     bins: Bins
     counts: IntArray
-    unseen: Array | None
+    unseen: Array | None = None
+    words: tuple[str, ...] = ()
+    word_counts: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def state(self) -> dict[str, Any]:
+        """The summary as JSON values."""
+        words = {"words": list(self.words), "word_counts": self.word_counts.tolist()}
+        return {
+            "name": self.name, "kind": self.kind, "bins": self.bins.state(),
+            "counts": self.counts.tolist(), "unseen": _listed(self.unseen),
+            **(words if self.words else {}),
+        }  # fmt: skip
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ColumnSummary:
+        """Restore a summary; raises a ValueError, TypeError or KeyError for an invalid state."""
+        bins, words = bins_from_state(state["bins"]), tuple(map(str, state.get("words", ())))
+        return cls(
+            str(state["name"]), str(state["kind"]), bins,
+            _counts(state["counts"], len(bins.labels)),
+            None if state["unseen"] is None else _sums(state["unseen"]),
+            words, _counts(state.get("word_counts", []), len(words)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +107,7 @@ class Summary:
     Attributes
     ----------
     columns : tuple of ColumnSummary
-        The feature columns.
+        The feature columns, and then the labels, of kind `LABEL`.
     pairs : tuple of (Pair, (3,) array)
         Related columns, and the sums of their agreement.
     predictions : dict of str to tuple of PredictionSummary
@@ -91,11 +120,7 @@ class Summary:
 
     def state(self) -> dict[str, Any]:
         """The summary as JSON values."""
-        columns = [
-            {"name": one.name, "kind": one.kind, "bins": one.bins.state(),
-             "counts": one.counts.tolist(), "unseen": _listed(one.unseen)}
-            for one in self.columns
-        ]  # fmt: skip
+        columns = [one.state() for one in self.columns]
         pairs = [{**pair.state(), "sums": _listed(sums)} for pair, sums in self.pairs]
         predictions = {
             mode: [
@@ -112,7 +137,9 @@ def _listed(sums: Array | None) -> list[float] | None:
     return None if sums is None else [round(value, 4) for value in sums.tolist()]
 
 
-def summarise_columns(encoders: FeatureEncoder, rows: pa.Table) -> Summary:
+def summarise_columns(
+    encoders: FeatureEncoder, rows: pa.Table, label: str = "", labels: Values | None = None
+) -> Summary:
     """Summarise the columns of a training.
 
     Parameters
@@ -121,6 +148,10 @@ def summarise_columns(encoders: FeatureEncoder, rows: pa.Table) -> Summary:
         The fitted encoders.
     rows : Table
         Rows of the training, or a random sample of them.
+    label : str, optional
+        The label column.
+    labels : Values, optional
+        The labels of the rows, missing where they are unknown.
 
     Examples
     --------
@@ -133,14 +164,31 @@ def summarise_columns(encoders: FeatureEncoder, rows: pa.Table) -> Summary:
     columns, places = [], []
     for encoder in encoders.columns:
         values = column_values(encoder, rows[encoder.name])
-        bins = fit_bins(values)
+        bins, unseen = fit_bins(values), unseen_shares(encoder, values, of_training=True)
         places.append(bins.place(values))
-        counts = np.bincount(places[-1], minlength=len(bins.labels))
-        unseen = unseen_shares(encoder, values, of_training=True)
-        sums = None if unseen is None else moments(unseen)
-        columns.append(ColumnSummary(encoder.name, encoder.kind, bins, counts, sums))
+        words = frequent_words(values) if isinstance(values, list) else ()
+        columns.append(
+            ColumnSummary(
+                encoder.name, encoder.kind, bins, _in_bins(places[-1], bins),
+                None if unseen is None else moments(unseen),
+                words, count_words(values if isinstance(values, list) else [], words),
+            )
+        )  # fmt: skip
+    if labels is not None:
+        bins = fit_bins(labels)
+        places.append(bins.place(labels))
+        columns.append(ColumnSummary(label, LABEL, bins, _known(_in_bins(places[-1], bins))))
     pairs = find_pairs(places, [len(one.counts) for one in columns])
     return Summary(tuple(columns), tuple(pairs))
+
+
+def _in_bins(places: IntArray, bins: Bins) -> IntArray:
+    return np.bincount(places, minlength=len(bins.labels))
+
+
+def _known(counts: IntArray) -> IntArray:
+    """Counts of known labels: how many are unknown is no property of the data."""
+    return np.append(counts[:-1], 0)
 
 
 def summarise_predictions(references: Sequence[Mapping[str, Values]]) -> list[dict[str, Any]]:
@@ -200,14 +248,8 @@ trained from a store, from arrays or by an older version. Train again from table
 
 
 def _parse(state: Mapping[str, Any], names: Sequence[str]) -> Summary:
-    columns = [
-        ColumnSummary(
-            one["name"], str(one["kind"]), bins := bins_from_state(one["bins"]),
-            _counts(one["counts"], bins), None if one["unseen"] is None else _sums(one["unseen"]),
-        )
-        for one in state["columns"]
-    ]  # fmt: skip
-    if tuple(one.name for one in columns) != tuple(names):
+    columns = [ColumnSummary.from_state(one) for one in state["columns"]]
+    if tuple(one.name for one in columns if one.kind != LABEL) != tuple(names):
         raise ValueError("it has other columns than the model")
     sizes = [len(one.counts) for one in columns]
     pairs = [(Pair.from_state(one, sizes), _sums(one["sums"])) for one in state["pairs"]]
@@ -215,7 +257,7 @@ def _parse(state: Mapping[str, Any], names: Sequence[str]) -> Summary:
         str(mode): tuple(
             PredictionSummary(
                 str(one["name"]), bins := bins_from_state(one["bins"]),
-                tuple(_counts(counts, bins) for counts in one["references"]),
+                tuple(_counts(counts, len(bins.labels)) for counts in one["references"]),
             )
             for one in found
         )
@@ -224,12 +266,12 @@ def _parse(state: Mapping[str, Any], names: Sequence[str]) -> Summary:
     return Summary(tuple(columns), tuple(pairs), predictions)
 
 
-def _counts(values: Any, bins: Bins) -> IntArray:  # noqa: ANN401
-    counts = np.array(values)
-    whole = np.issubdtype(counts.dtype, np.integer) and counts.shape == (len(bins.labels),)
-    if not whole or counts.min() < 0:
-        raise ValueError("there must be a count for each bin")
-    return counts.astype(np.int64)
+def _counts(values: Any, size: int) -> IntArray:  # noqa: ANN401
+    if len(values) != size or not all(
+        type(count) is int and 0 <= count < 2**53 for count in values
+    ):
+        raise ValueError("there must be a count for each bin and each word")
+    return np.array(values, dtype=np.int64)
 
 
 def _sums(values: Any) -> Array:  # noqa: ANN401
@@ -255,8 +297,8 @@ class Counts:
     ----------
     rows : int
         Number of rows.
-    columns : list of (B,) int arrays
-        Number of rows in each bin of each column.
+    columns, words : lists of int arrays
+        Number of rows in each bin and with each word of each column.
     unseen : (C, 3) array
         `moments` of `unseen_shares` of each column; zeros for numbers.
     pairs : (P, 3) array
@@ -280,24 +322,41 @@ class Counts:
         self.summary, self.mode, self._encoders = summary, mode, encoders
         self.rows = 0
         self.columns = [np.zeros_like(one.counts) for one in summary.columns]
+        self.words = [np.zeros_like(one.word_counts) for one in summary.columns]
         self.unseen = np.zeros((len(summary.columns), 3))
         self.pairs = np.zeros((len(summary.pairs), 3))
         found = summary.predictions.get(mode, ())
         self.predictions = [np.zeros_like(one.references[0]) for one in found]
 
-    def add(self, columns: Mapping[str, pa.Array]) -> None:
-        """Count rows, given by their feature columns, (n,) Arrow arrays."""
+    def add(self, columns: Mapping[str, pa.Array], labels: Values | None = None) -> None:
+        """Count rows.
+
+        Parameters
+        ----------
+        columns : mapping of str to (n,) Arrow array
+            The feature columns.
+        labels : Values, optional
+            Labels, missing where they are unknown.
+        """
         places = []
         for k, encoder in enumerate(self._encoders):
             values = column_values(encoder, columns[encoder.name])
             places.append(self.summary.columns[k].bins.place(values))
             self.columns[k] += np.bincount(places[-1], minlength=len(self.columns[k]))
+            if isinstance(values, list):
+                self.words[k] += count_words(values, self.summary.columns[k].words)
             unseen = unseen_shares(encoder, values)
             if unseen is not None:
                 self.unseen[k] += moments(unseen)
+        n = len(places[0]) if places else 0
+        if len(self.columns) > len(places):
+            bins = self.summary.columns[-1].bins
+            unknown = np.full(n, len(bins.labels) - 1)
+            places.append(unknown if labels is None else bins.place(labels))
+            self.columns[-1] += _known(_in_bins(places[-1], bins))
         for k, (pair, _) in enumerate(self.summary.pairs):
             self.pairs[k] += pair.sums(places)
-        self.rows += len(places[0]) if places else 0
+        self.rows += n
 
     def add_predictions(self, predicted: Mapping[str, Values]) -> None:
         """Count properties of predictions; see `linkdist.tables.prediction_values`."""
@@ -308,9 +367,11 @@ class Counts:
     def add_counts(self, other: Counts) -> None:
         """Add counts of the same summary."""
         self.rows += other.rows
-        for own, more in zip(self.columns, other.columns, strict=True):
+        for own, more in zip(
+            [*self.columns, *self.words, *self.predictions],
+            [*other.columns, *other.words, *other.predictions],
+            strict=True,
+        ):
             own += more
         self.unseen += other.unseen
         self.pairs += other.pairs
-        for own, more in zip(self.predictions, other.predictions, strict=True):
-            own += more

@@ -68,7 +68,7 @@ class Nodes:
         The position of each node's graph in `graphs`, if there are several graphs.
     graphs : tuple of str
         Names of the graphs, sorted like classes.
-    sample : Table or None
+    sample : TableSample or None
         The feature columns of a random sample of rows, if an encoder was fitted to them.
     """
 
@@ -85,7 +85,7 @@ class Nodes:
     guess: TaskGuess | None = None
     groups: IntArray | None = None
     graphs: tuple[str, ...] = ()
-    sample: pa.Table | None = None
+    sample: TableSample | None = None
 
     @property
     def task(self) -> str:
@@ -203,7 +203,7 @@ def read_nodes(
     return Nodes(
         all_ids, found.labels, found.form.classes, x, table.encoder, table.guesses, found.unknown,
         dict(problems.tallies), tuple(problems.notices()), found.form, found.guess, groups, graphs,
-        None if sample is None else sample.table(),
+        sample,
     )  # fmt: skip
 
 

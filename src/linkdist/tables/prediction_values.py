@@ -1,13 +1,14 @@
-"""The properties of predictions that are counted: what is predicted, and how certain it is."""
+"""The properties of predictions and labels that are counted."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from linkdist.data.graph import FloatArray
+from linkdist.data.graph import FloatArray, Labels, known_labels
 from linkdist.tables.column_values import Values
 from linkdist.tables.prediction_columns import Mask, PredictionColumns
+from linkdist.tables.targets import LabelFormat
 
 NOTHING = "(no label)"
 """What counts as the label of a row without one, which is not a missing value."""
@@ -49,3 +50,30 @@ def prediction_values(
         return {"predicted labels": labels, "confidence": certain.astype(np.float64)}
     classes = pa.array(columns.form.classes, pa.large_string()).take(pa.array(p.argmax(axis=1)))
     return {"predicted class": classes, "confidence": p.max(axis=1).astype(np.float64)}
+
+
+def label_values(form: LabelFormat, labels: Labels) -> Values:
+    """Labels as values that can be counted; unknown ones are missing.
+
+    Parameters
+    ----------
+    form : LabelFormat
+        The task and the classes.
+    labels : array
+        As `LabelFormat.encode` returns them.
+
+    Examples
+    --------
+    >>> form = LabelFormat("classification", ("field",), ("art", "math"))
+    >>> label_values(form, np.array([1, -1])).to_pylist()
+    ['math', None]
+    """
+    known = known_labels(labels)
+    if form.task == "regression":
+        return np.where(known, labels, np.nan).astype(np.float64)
+    if form.task == "multilabel":
+        names = np.array(form.classes)
+        rows = [names[row == 1].tolist() or [NOTHING] for row in labels]
+        return [row if is_known else [] for row, is_known in zip(rows, known, strict=True)]
+    classes = pa.array(form.classes, pa.large_string())
+    return classes.take(pa.array(np.where(known, labels, 0), mask=~known))
