@@ -321,37 +321,20 @@ class TrainedModel(Saved):
         return evaluate(self, nodes, links, label=label, device=device, callback=callback)
 
     def drift(
-        self,
-        nodes: TableLike,
-        links: TableLike = None,
-        *,
-        threshold: float = THRESHOLD,
-        callback: Callback | None = None,
+        self, nodes: TableLike, links: TableLike = None, *, threshold: float = THRESHOLD
     ) -> DriftReport:
-        """Compare a table with the training: whether its columns and predictions have changed.
+        """Compare a table with the training: whether columns and predictions have changed.
 
-        Parameters
-        ----------
-        nodes, links
-            As in `predict`. Labels are compared, too, if the table has them.
-        threshold : float
-            The population stability index above which there may be an alarm.
-        callback : Callback, optional
-            Receives progress and messages.
-
-        Returns
-        -------
-        DriftReport
-            `alarms` are the names of what has changed, the worst first; `print` shows why.
-
-        Raises
-        ------
-        ModelError
-            If the model has no summary of its training.
+        Parameters are as in `predict`; `threshold` is the population stability index above which
+        there may be an alarm. The result has the alarms, the worst first, and prints them. A model
+        without a summary of its training is a ModelError.
         """
-        predict = self.model.predict_proba
-        reference = Reference(self.about, self.encoders, prediction_columns(self), predict)
-        return drift(reference, nodes, links, threshold=threshold, callback=callback)
+        return drift(self.reference(), nodes, links, threshold=threshold)
+
+    def reference(self) -> Reference:
+        """What a comparison with the training needs of this model."""
+        columns = prediction_columns(self)
+        return Reference(self.about, self.encoders, columns, self.model.predict_proba)
 
     def suggest(
         self,

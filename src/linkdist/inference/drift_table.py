@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,6 @@ from linkdist.data.graph import FeatureMatrix, FloatArray, stacked
 from linkdist.data.links import Links
 from linkdist.inference.drift import THRESHOLD, compare
 from linkdist.inference.drift_report import DriftReport
-from linkdist.inference.engine import Engine
 from linkdist.progress import Callback
 from linkdist.tables.column_summary import Counts, read_summary
 from linkdist.tables.column_values import Values
@@ -31,6 +30,9 @@ from linkdist.tables.targets import LabelFormat
 from linkdist.tables.targets import label_values as label_texts
 from linkdist.tables.trained_columns import trained_link_tables, trained_relations
 from linkdist.tables.validation import Problems
+
+if TYPE_CHECKING:
+    from linkdist.inference.engine import Engine  # needs ONNX Runtime, which is optional
 
 
 @dataclass(frozen=True)
