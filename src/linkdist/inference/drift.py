@@ -95,7 +95,7 @@ def compare(counts: Counts, threshold: float = THRESHOLD) -> DriftReport:
     >>> counts.add({"age": pa.array([None] * 50 + list(range(0, 500, 10)))})
     >>> print(compare(counts))
     1 alarm in 100 rows
-    age: PSI 3.27, missing 0 % before and 50 % now
+    age: PSI 3.25, missing 0 % before and 50 % now
     """
     if not 0 < threshold < np.inf:
         raise OptionError(f"the threshold must be a number above 0; found {threshold:g}.")
@@ -171,14 +171,13 @@ def _word(one: ColumnSummary, bins: IntArray, counts: IntArray) -> Word | None:
     """The word whose share of the rows with a value has changed most."""
     if not one.words or not bins.sum():
         return None
-    rows = one.counts[:-1].sum(), bins[:-1].sum()
-    changes = [
-        _of_two(*(np.array([n - k, k]) for n, k in zip(rows, both, strict=True)))
-        for both in zip(one.word_counts, counts, strict=True)
-    ]
-    name, change = max(zip(one.words, changes, strict=True), key=lambda pair: pair[1].psi)
+    both = ((one.word_counts, one.counts[:-1].sum()), (counts, bins[:-1].sum()))
+    p, q = ((k + 0.5) / (n + 1) for k, n in both)
+    largest = ((q - p) * (np.log(q / p) - np.log((1 - q) / (1 - p)))).argmax()  # PSI of two bins
+    change = _of_two(*(np.array([n - k[largest], k[largest]]) for k, n in both))
     # There are many words, so that one of them changes by chance.
-    return Word(name, replace(change, chance=min(1.0, change.chance * len(changes))))
+    chance = min(1.0, change.chance * len(one.words))
+    return Word(one.words[largest], replace(change, chance=chance))
 
 
 def _shares(change: Change) -> str:

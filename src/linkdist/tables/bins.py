@@ -30,7 +30,7 @@ from linkdist.tables.parsing import Doubles, as_mask
 PARTS = 10
 """Number of bins between the smallest and the largest number of the training."""
 
-NAMED = 30
+NAMED = 20
 """Maximum number of bins for values, and for words."""
 
 WORDS = 200
@@ -75,6 +75,8 @@ class NumberBins(Bins):
     ----------
     edges : tuple of float
         In increasing order.
+    are_dates : bool
+        Whether the numbers are seconds since 1970.
 
     Examples
     --------
@@ -84,13 +86,16 @@ class NumberBins(Bins):
     """
 
     edges: tuple[float, ...]
+    are_dates: bool = False
 
     @property
     def labels(self) -> list[str]:
         """Ranges of numbers."""
         if not self.edges:
             return ["all", MISSING]
-        shown = [f"{edge:.6g}" for edge in self.edges]
+        least = float(np.nextafter(self.edges[0], np.inf))  # the first edge is just below it
+        edges = (least, *self.edges[1:])
+        shown = [_date(edge) if self.are_dates else _number(edge) for edge in edges]
         between = [low if low == high else f"{low} to {high}" for low, high in pairwise(shown)]
         return [f"below {shown[0]}", *between, f"above {shown[-1]}", MISSING]
 
@@ -102,7 +107,7 @@ class NumberBins(Bins):
 
     def state(self) -> dict[str, Any]:
         """The bins as JSON values."""
-        return {"edges": list(self.edges)}
+        return {"edges": list(self.edges), **({"dates": True} if self.are_dates else {})}
 
 
 @dataclass(frozen=True)
@@ -175,13 +180,15 @@ def count_words(rows: Bags, names: Sequence[str]) -> IntArray:
     return np.bincount(np.array(found, dtype=np.int64), minlength=len(names))
 
 
-def fit_bins(values: Values) -> Bins:
+def fit_bins(values: Values, are_dates: bool = False) -> Bins:
     """Choose the bins of a column.
 
     Parameters
     ----------
     values : Values
         Rows of the training; see `linkdist.tables.column_values`.
+    are_dates : bool
+        Whether numbers are seconds since 1970.
 
     Examples
     --------
@@ -191,7 +198,7 @@ def fit_bins(values: Values) -> Bins:
     ['a', 'b', 'none of these', 'missing']
     """
     if isinstance(values, np.ndarray):
-        return NumberBins(_edges(values[~np.isnan(values)]))
+        return NumberBins(_edges(values[~np.isnan(values)]), are_dates)
     if isinstance(values, list):
         return ValueBins(_words(values), "words")
     counts = Counter(values.drop_null().to_pylist())
@@ -202,9 +209,18 @@ def _edges(numbers: Doubles) -> tuple[float, ...]:
     if not len(numbers):
         return ()
     # Quantiles that are numbers of the column, so that a frequent number is the end of its bin.
-    shares = np.arange(PARTS + 1) / PARTS
-    inner = np.quantile(numbers, shares, method="inverted_cdf").tolist()
-    return (float(np.nextafter(inner[0], -np.inf)), *sorted(set(inner)))
+    shares = np.arange(1, PARTS + 1) / PARTS
+    inner = set(np.quantile(numbers, shares, method="inverted_cdf").tolist())
+    return (float(np.nextafter(numbers.min(), -np.inf)), *sorted(inner))
+
+
+def _number(edge: float) -> str:
+    return f"{edge:.4g}" if abs(edge) < 1000 else f"{edge:.7g}"
+
+
+def _date(edge: float) -> str:
+    seconds = int(np.clip(edge, -6e10, 2.5e11))  # years of four digits
+    return str(np.datetime64(seconds, "s").astype("datetime64[D]"))
 
 
 def _words(rows: Bags) -> tuple[str, ...]:
@@ -227,13 +243,13 @@ def bins_from_state(state: Mapping[str, Any]) -> Bins:
     Examples
     --------
     >>> bins_from_state(NumberBins((0.0, 1.0)).state())
-    NumberBins(edges=(0.0, 1.0))
+    NumberBins(edges=(0.0, 1.0), are_dates=False)
     """
     if "edges" in state:
         edges = tuple(map(float, state["edges"]))
         if any(not low < high for low, high in pairwise(edges)) or not np.isfinite(edges).all():
             raise ValueError("the edges of bins must be increasing numbers")
-        return NumberBins(edges)
+        return NumberBins(edges, state.get("dates") is True)
     names, kind = tuple(state["names"]), state["kind"]
     if not all(type(name) is str for name in names) or kind not in ("values", "words"):
         raise ValueError("the bins of a column must be names of values or words")

@@ -164,7 +164,8 @@ def summarise_columns(
     columns, places = [], []
     for encoder in encoders.columns:
         values = column_values(encoder, rows[encoder.name])
-        bins, unseen = fit_bins(values), unseen_shares(encoder, values, of_training=True)
+        bins = fit_bins(values, encoder.kind == "date")
+        unseen = unseen_shares(encoder, values, of_training=True)
         places.append(bins.place(values))
         words = frequent_words(values) if isinstance(values, list) else ()
         columns.append(
