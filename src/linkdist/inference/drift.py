@@ -5,7 +5,7 @@ A small table has a large PSI by chance, about (bins - 1) (1/n + 1/m) for n and 
 therefore has an alarm only if its PSI is above a threshold *and* a chi-square test rules out
 chance. The share of unseen values and the agreement of related columns are tested likewise, in one
 direction: a table may have fewer unseen values than the training, and related columns may agree
-more. Chance causes an alarm in at most one of a thousand tables, however many columns there are.
+more. Chance causes an alarm in about one of a thousand tables, however many columns there are.
 """
 
 from __future__ import annotations

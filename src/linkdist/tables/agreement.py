@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.data.graph import IntArray
+from linkdist.tables.column_values import Bags
 
 Array = npt.NDArray[np.float64]
 
@@ -104,6 +105,64 @@ def mean_and_error(sums: Array) -> tuple[float, float]:
     return total / n, float(np.sqrt(variance / n))
 
 
+def halves(n: int) -> tuple[IntArray, IntArray]:
+    """Two random halves of n rows: one chooses words, pairs and scores, the other measures them.
+
+    Examples
+    --------
+    >>> [len(half) for half in halves(5)]
+    [3, 2]
+    """
+    first, second = np.array_split(np.random.default_rng(0).permutation(n), 2)
+    return first, second
+
+
+def telling_words(
+    rows: Bags, words: Sequence[str], places: Sequence[IntArray], sizes: Sequence[int]
+) -> list[str]:
+    """The words that depend on other columns, the most dependent first.
+
+    The most frequent words of a text depend on nothing. Of all rows, the first of two `halves` is
+    used.
+
+    Parameters
+    ----------
+    rows : list of n lists of str
+        The words of each row, each once.
+    words : sequence of str
+        The words to choose from.
+    places : sequence of (n,) int arrays
+        The bins of the rows in the other columns.
+    sizes : sequence of int
+        Their numbers of bins.
+
+    Examples
+    --------
+    >>> place = np.arange(400) % 2
+    >>> telling_words([["the", "ab"[k]] for k in place], ["the", "a", "b"], [place], [3])
+    ['a', 'b']
+    """
+    chosen_by, _ = halves(len(rows))
+    rank, n = {word: k for k, word in enumerate(words)}, len(chosen_by)
+    found = [(rank[word], row) for row in chosen_by.tolist() for word in rows[row] if word in rank]
+    word, row = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    with_word = np.bincount(word, minlength=len(words))[:, None]
+    strength = np.zeros(len(words))
+    for place, size in zip(places, sizes, strict=True):
+        table = np.bincount(word * size + place[row], minlength=len(words) * size)
+        in_bin = np.bincount(place[chosen_by], minlength=size)
+        expected = with_word * in_bin / max(n, 1)
+        variance = np.maximum(expected * (1 - with_word / max(n, 1)), 1e-9)
+        differs = np.square(table.reshape(-1, size) - expected) / variance
+        # Chi-square in standard deviations above its mean, which is its degrees of freedom.
+        freedom = max(int((in_bin > 0).sum()) - 1, 1)
+        statistic = differs[:, in_bin > 0].sum(axis=1)
+        strength = np.maximum(strength, (statistic - freedom) / np.sqrt(2 * freedom))
+    strength[with_word[:, 0] < FEW] = 0
+    order = np.argsort(-strength, kind="stable")
+    return [words[k] for k in order.tolist() if strength[k] > ERRORS]
+
+
 def find_pairs(places: Sequence[IntArray], sizes: Sequence[int]) -> list[tuple[Pair, Array]]:
     """Find pairs of related columns.
 
@@ -129,8 +188,7 @@ def find_pairs(places: Sequence[IntArray], sizes: Sequence[int]) -> list[tuple[P
     >>> (pair.first, pair.second), mean_and_error(sums)[0].__round__(2)
     ((0, 1), 1.01)
     """
-    order = np.random.default_rng(0).permutation(len(places[0]) if places else 0)
-    chosen_by, measured_on = np.array_split(order, 2)
+    chosen_by, measured_on = halves(len(places[0]) if places else 0)
     found: dict[tuple[int, int], tuple[float, Array, Array]] = {}
     for i, j in combinations(range(min(len(places), COLUMNS)), 2):
         cells = places[i][chosen_by] * sizes[j] + places[j][chosen_by]

@@ -200,7 +200,7 @@ def fit_bins(values: Values, are_dates: bool = False) -> Bins:
     if isinstance(values, np.ndarray):
         return NumberBins(_edges(values[~np.isnan(values)]), are_dates)
     if isinstance(values, list):
-        return ValueBins(_words(values), "words")
+        return word_bins(values)
     counts = Counter(values.drop_null().to_pylist())
     return ValueBins(tuple(_ordered(counts)[:NAMED]))
 
@@ -223,13 +223,21 @@ def _date(edge: float) -> str:
     return str(np.datetime64(seconds, "s").astype("datetime64[D]"))
 
 
-def _words(rows: Bags) -> tuple[str, ...]:
-    """The words with a bin, the rarest first."""
+def word_bins(rows: Bags, first: Sequence[str] = ()) -> ValueBins:
+    """Bins of words: those that are given, as far as there is room, and frequent ones.
+
+    Examples
+    --------
+    >>> word_bins([["a", "b"], ["b", "c"]], ["c"]).names
+    ('a', 'c', 'b')
+    """
     counts = Counter(word for row in rows for word in row)
     ordered = _ordered(counts)
     rare = [word for word in ordered if counts[word] <= COMMON * len(rows)]
     common = [word for word in reversed(ordered) if counts[word] > COMMON * len(rows)]
-    return tuple(sorted([*rare, *common][:NAMED], key=lambda word: (counts[word], word)))
+    chosen = list(dict.fromkeys([*first, *rare, *common]))[:NAMED]
+    # A row counts for its rarest word; otherwise a common one would take most rows.
+    return ValueBins(tuple(sorted(chosen, key=lambda word: (counts[word], word))), "words")
 
 
 def _ordered(counts: Counter[str]) -> list[str]:

@@ -8,7 +8,7 @@ Counts of other rows have the same shape, and are added up batch by batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,15 @@ import pyarrow as pa
 
 from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError
-from linkdist.tables.agreement import Array, Pair, find_pairs, moments
-from linkdist.tables.bins import Bins, bins_from_state, count_words, fit_bins, frequent_words
+from linkdist.tables.agreement import COLUMNS, Array, Pair, find_pairs, moments, telling_words
+from linkdist.tables.bins import (
+    Bins,
+    bins_from_state,
+    count_words,
+    fit_bins,
+    frequent_words,
+    word_bins,
+)
 from linkdist.tables.column_values import Values, column_values, unseen_shares
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.feature_encoder import FeatureEncoder
@@ -161,26 +168,45 @@ def summarise_columns(
     >>> dict(zip(age.bins.labels, age.counts.tolist()))
     {'below 1': 0, '1': 1, '1 to 3': 1, 'above 3': 0, 'missing': 1}
     """
-    columns, places = [], []
+    columns, values = list[ColumnSummary](), list[Values]()
     for encoder in encoders.columns:
-        values = column_values(encoder, rows[encoder.name])
-        bins = fit_bins(values, encoder.kind == "date")
-        unseen = unseen_shares(encoder, values, of_training=True)
-        places.append(bins.place(values))
-        words = frequent_words(values) if isinstance(values, list) else ()
+        values.append(own := column_values(encoder, rows[encoder.name]))
+        unseen = unseen_shares(encoder, own, of_training=True)
+        sums = None if unseen is None else moments(unseen)
+        bins = fit_bins(own, encoder.kind == "date")
+        words = frequent_words(own) if isinstance(own, list) else ()
+        in_rows = count_words(own if isinstance(own, list) else [], words)
+        counts = bins.count(own)
         columns.append(
-            ColumnSummary(
-                encoder.name, encoder.kind, bins, _in_bins(places[-1], bins),
-                None if unseen is None else moments(unseen),
-                words, count_words(values if isinstance(values, list) else [], words),
-            )
-        )  # fmt: skip
+            ColumnSummary(encoder.name, encoder.kind, bins, counts, sums, words, in_rows)
+        )
     if labels is not None:
+        values.append(labels)
         bins = fit_bins(labels)
-        places.append(bins.place(labels))
-        columns.append(ColumnSummary(label, LABEL, bins, _known(_in_bins(places[-1], bins))))
+        columns.append(ColumnSummary(label, LABEL, bins, _known(bins.count(labels))))
+    places = [one.bins.place(own) for one, own in zip(columns, values, strict=True)]
+    columns = _with_telling_words(columns, values, places)
+    places = [one.bins.place(own) for one, own in zip(columns, values, strict=True)]
     pairs = find_pairs(places, [len(one.counts) for one in columns])
     return Summary(tuple(columns), tuple(pairs))
+
+
+def _with_telling_words(
+    columns: Sequence[ColumnSummary], values: Sequence[Values], places: Sequence[IntArray]
+) -> list[ColumnSummary]:
+    """The same columns, with bins for words that depend on other columns."""
+    sizes, found = [len(one.counts) for one in columns], list[ColumnSummary]()
+    for k, (one, own) in enumerate(zip(columns, values, strict=True)):
+        if not isinstance(own, list) or not one.words:
+            found.append(one)
+            continue
+        others = [j for j in range(min(len(columns), COLUMNS)) if j != k]
+        words = telling_words(
+            own, one.words, [places[j] for j in others], [sizes[j] for j in others]
+        )
+        bins = word_bins(own, words)
+        found.append(replace(one, bins=bins, counts=bins.count(own)))
+    return found
 
 
 def _in_bins(places: IntArray, bins: Bins) -> IntArray:
