@@ -31,12 +31,16 @@ from linkdist.data.splits import Split
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation
+from linkdist.report.reference import reference_predictions
 from linkdist.report.task_metrics import TaskValidation
+from linkdist.tables.column_summary import KEY, summarise_columns
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import read_each
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.links import LinkReport, links_of
 from linkdist.tables.nodes import Nodes, read_nodes
+from linkdist.tables.prediction_columns import PredictionColumns
+from linkdist.tables.prediction_values import label_values
 from linkdist.tables.source import LINK_ROLES, ROLES
 from linkdist.tables.source import Tables as Tables
 from linkdist.tables.summary import Summary, summarise
@@ -175,6 +179,11 @@ def describe(trained: Trained, options: Options) -> Saved:
         about["decision"] = decision
     if certainty := trained.fit.decision.certainty:
         about["certainty"] = certainty.state()
+    if KEY in about:
+        model = trained.fit.model
+        columns = PredictionColumns.of(about, model.classes, model.task)
+        found = reference_predictions(trained.fit, trained.graph, trained.splits, columns)
+        about[KEY] = {**about[KEY], "predictions": found}
     return Saved(trained.fit.model, trained.encoders, about, pack(trained.replay))
 
 
@@ -282,6 +291,12 @@ def read_tables(tables: Tables, callback: Callback) -> GraphSource:
         about["source"], about["target"] = report.ends
     about["relations"] = graph.relations
     about["data"] = describe_data(graph, str(replace(report, hints=())))
+    if nodes.sample is not None:
+        form, rows = nodes.label_format, nodes.sample.rows()
+        labels = label_values(form, nodes.labels[rows])
+        columns = nodes.sample.table()
+        summary = summarise_columns(nodes.encoders, columns, ", ".join(form.columns), labels)
+        about[KEY] = summary.state()
     return GraphSource(graph, nodes.ids, about, nodes.encoders)
 
 

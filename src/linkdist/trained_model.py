@@ -25,6 +25,9 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import known_labels
 from linkdist.data.links import has_neighbours
 from linkdist.errors import ModelError, OptionError
+from linkdist.inference.drift import THRESHOLD
+from linkdist.inference.drift_report import DriftReport
+from linkdist.inference.drift_table import Reference, drift
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
 from linkdist.prediction import (
     Predicted,
@@ -337,6 +340,22 @@ class TrainedModel(Saved):
             lists all problems.
         """
         return evaluate(self, nodes, links, label=label, device=device, callback=callback)
+
+    def drift(
+        self, nodes: TableLike, links: TableLike = None, *, threshold: float = THRESHOLD
+    ) -> DriftReport:
+        """Compare a table with the training: whether columns and predictions have changed.
+
+        Parameters are as in `predict`; `threshold` is the population stability index above which
+        there may be an alarm. The result has the alarms, the worst first, and prints them. A model
+        without a summary of its training is a ModelError.
+        """
+        return drift(self.reference(), nodes, links, threshold=threshold)
+
+    def reference(self) -> Reference:
+        """What a comparison with the training needs of this model."""
+        columns = prediction_columns(self)
+        return Reference(self.about, self.encoders, columns, self.model.predict_proba)
 
     def suggest(
         self,

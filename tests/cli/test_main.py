@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("surroundings")
 COMMANDS = {
     "check": "Print what 'linkdist train' understands of your tables, and what is suspicious.",
     "evaluate": "Evaluate a model on labelled rows that it was not trained on.",
+    "drift": "Compare a table with the training of a model, and raise an alarm if it has changed.",
     "suggest": "Suggest which rows to label next, and write a table to fill in.",
     "train": "Train a model on your own tables or on a store.",
     "predict": "Predict nodes from features or, with --edges, with links.",
@@ -46,7 +47,17 @@ COMMANDS = {
     "reproduce": "Reproduce the paper's tables, or some of their cells.",
     "report": "Write DIR/report.html, a page that works without a network, and DIR/tables.md.",
 }
-MODULES = ("benchmark", "console", "options", "paper", "predict", "serve", "store", "train")
+MODULES = (
+    "benchmark",
+    "console",
+    "drift",
+    "options",
+    "paper",
+    "predict",
+    "serve",
+    "store",
+    "train",
+)
 HEAVY = ("torch", "numpy", "scipy", "pyarrow", "sklearn", "numba", "fastapi", "uvicorn", "ray")
 
 

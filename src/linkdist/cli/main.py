@@ -15,6 +15,7 @@ import typer
 import linkdist
 from linkdist.cli.benchmark import benchmark
 from linkdist.cli.check import check, evaluate, suggest
+from linkdist.cli.drift import drift
 from linkdist.cli.paper import datasets, report, reproduce
 from linkdist.cli.predict import export, predict, update
 from linkdist.cli.serve import serve
@@ -61,7 +62,7 @@ OWN, NAMED = "Your own data", "Named data sets"
 app.command(rich_help_panel=OWN)(check)
 # Train names the command that a data set's name is for.
 app.command(rich_help_panel=OWN, context_settings={"allow_extra_args": True})(train)
-for command in (predict, evaluate, suggest, update, export, serve):
+for command in (predict, evaluate, drift, suggest, update, export, serve):
     app.command(rich_help_panel=OWN)(command)
 app.add_typer(store, name="store", rich_help_panel=OWN)
 for command in (datasets, benchmark, reproduce, report):

@@ -34,6 +34,13 @@ def serve(
     workers: Annotated[
         int, Option(help="Number of processes that answer requests.", min=1, max=64)
     ] = 1,
+    drift_rows: Annotated[
+        int,
+        Option(
+            help="Number of last rows that /metrics compares with the training. 0 switches it off.",
+            min=0,
+        ),
+    ] = 1000,
 ) -> None:
     """Serve a model over HTTP, with a web page at /.
 
@@ -45,7 +52,8 @@ def serve(
     from linkdist.serve.settings import Settings
 
     read_header(model, [ONNX])
-    settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
+    token = str(token_file.resolve()) if token_file else ""
+    settings = Settings(str(model.resolve()), token, drift_rows=drift_rows)
     settings.read_token()
     settings.publish()
     with _listen(host, port) as listening:

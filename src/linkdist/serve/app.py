@@ -94,7 +94,9 @@ def make_app(settings: Settings | None = None) -> Guard:
     settings = settings or Settings.published()
     app, token, metrics = _make_app(), settings.read_token(), Metrics()
     app.state.settings, app.state.metrics = settings, metrics
-    app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
+    app.state.current = CurrentModel(
+        Path(settings.model), settings.waiting, metrics, settings.drift_rows
+    )
     app.state.free_places = asyncio.Semaphore(settings.tables)
     return Guard(app, token, metrics)
 

@@ -26,6 +26,7 @@ from linkdist.artifacts.manifest import HEADER
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError
 from linkdist.serve.answers import RefusedModel
+from linkdist.serve.drift import DriftWatch, make_watch
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.link_schema import join_links
 from linkdist.serve.metrics import Metrics
@@ -57,6 +58,8 @@ class CurrentModel:
         Rows that may wait to be computed.
     metrics : Metrics
         Counts models and batches.
+    drift_rows : int
+        Rows of a window that are compared with the training; 0 if none are.
 
     Raises
     ------
@@ -71,8 +74,11 @@ class CurrentModel:
         Why a newer model was refused.
     """
 
-    def __init__(self, directory: Path, max_waiting: int, metrics: Metrics) -> None:
+    def __init__(
+        self, directory: Path, max_waiting: int, metrics: Metrics, drift_rows: int = 0
+    ) -> None:
         self.directory, self.max_waiting, self.metrics = directory, max_waiting, metrics
+        self.drift_rows = drift_rows
         self._stamp = _stamp(directory)
         self._serve(ServedModel(directory))
 
@@ -106,7 +112,8 @@ class CurrentModel:
 
     def _serve(self, engine: ServedModel) -> None:
         # Requests that wait were read for the old model, so the new one has a queue of its own.
-        self.batcher = Batcher(engine, self.max_waiting, self.metrics)
+        watch = make_watch(engine, self.drift_rows, self.metrics.drift)
+        self.batcher = Batcher(engine, self.max_waiting, self.metrics, watch)
         self.refused: RefusedModel | None = None
         self.metrics.models.labels("loaded").inc()
 
@@ -135,10 +142,19 @@ class Batcher:
         Rows that may wait; a request beyond them is refused.
     metrics : Metrics
         Counts the batches.
+    watch : DriftWatch, optional
+        Compares the rows with the training.
     """
 
-    def __init__(self, engine: ServedModel, max_waiting: int, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        engine: ServedModel,
+        max_waiting: int,
+        metrics: Metrics,
+        watch: DriftWatch | None = None,
+    ) -> None:
         self.engine, self.max_waiting, self.metrics = engine, max_waiting, metrics
+        self.watch = watch
         self._waiting: deque[Waiting] = deque()
         self._rows = 0
         self._task: asyncio.Task[None] | None = None
@@ -180,6 +196,8 @@ class Batcher:
             for future, result in zip(futures, results, strict=True):
                 if not future.done():  # done: the client has disconnected
                     future.set_result(result)
+            if self.watch is not None and self.watch.is_free():
+                await loop.run_in_executor(self._thread, self.watch.add, requests, results)
         self._task = None
 
     def _take(self) -> list[Waiting]:

@@ -8,6 +8,8 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from linkdist.serve.drift import DriftGauges
+
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of prometheus_client that names the folder in which several workers count."""
 
@@ -24,6 +26,8 @@ class Metrics:
         Rows of a batch.
     models : Counter
         Models that were 'loaded' or 'refused'.
+    drift : DriftGauges
+        How much the rows of requests differ from the training.
 
     Examples
     --------
@@ -46,6 +50,7 @@ class Metrics:
         self.batch_rows = histogram("linkdist_batch_rows", "Rows computed together.", buckets=ROWS)
         about = "Models that were loaded or refused."
         self.models = counter("linkdist_models", about, ["outcome"])
+        self.drift = DriftGauges(self._registry)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""

@@ -36,6 +36,8 @@ class Settings:
         Largest number of rows that wait to be computed.
     tables : int
         Largest number of tables that are predicted at once.
+    drift_rows : int
+        Rows of a window that are compared with the training; 0 if none are.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Settings:
     seconds: float = 30.0
     waiting: int = 100_000
     tables: int = 2
+    drift_rows: int = 1000
 
     def publish(self) -> None:
         """Store the settings for the workers that this process starts."""

@@ -171,6 +171,10 @@ class Vocabulary(Encoder):
         found = {"rows": self.rows, "frequencies": self.frequencies}
         return {"kind": self.kind, "name": self.name, **found}
 
+    def rows_with(self, word: str) -> int:
+        """Number of training rows that contain a word; 0 for one without a feature."""
+        return self.frequencies.get(word, 0)
+
     def _count_rows(self, rows: int, counts: Mapping[str, int]) -> None:
         """Add the number of rows that contain each word in a batch."""
         self.rows += rows

@@ -28,6 +28,7 @@ from linkdist.tables.labels import encode_labels, find_classes, without_unknown
 from linkdist.tables.node_table import NodeTable, check_ids, check_missing
 from linkdist.tables.parsing import single_values, text_of
 from linkdist.tables.schema import Guess
+from linkdist.tables.table_sample import SAMPLED, TableSample
 from linkdist.tables.targets import LabelColumns, LabelFormat, label_values
 from linkdist.tables.task import TaskGuess
 from linkdist.tables.validation import Problems, Tally
@@ -67,6 +68,8 @@ class Nodes:
         The position of each node's graph in `graphs`, if there are several graphs.
     graphs : tuple of str
         Names of the graphs, sorted like classes.
+    sample : TableSample or None
+        The feature columns of a random sample of rows, if an encoder was fitted to them.
     """
 
     ids: pa.Array
@@ -82,6 +85,7 @@ class Nodes:
     guess: TaskGuess | None = None
     groups: IntArray | None = None
     graphs: tuple[str, ...] = ()
+    sample: TableSample | None = None
 
     @property
     def task(self) -> str:
@@ -159,6 +163,7 @@ def read_nodes(
     table = NodeTable(opened, id, label, encoders, kinds, features, text_encoder, graph=graph)
     problems, present = table.problems, table.present
     ids, labels, names = list[pa.Array](), list[pa.Array](), list[pa.Array]()
+    sample = TableSample(present.names, SAMPLED) if encoders is None else None
     if graph is not None and isinstance(opened, GraphTables):
         problems.add(f"several node tables are graphs already; leave out the column {graph!r}")
 
@@ -167,6 +172,8 @@ def read_nodes(
             ids.append(single_values(batch, id, problems))
             labels.append(label_values(batch, table.labels, problems))
             names.append(text_of(single_values(batch, graph, problems)))
+            if sample is not None:
+                sample.add(batch)
             yield first_row, batch
 
     if encoders is None:
@@ -196,6 +203,7 @@ def read_nodes(
     return Nodes(
         all_ids, found.labels, found.form.classes, x, table.encoder, table.guesses, found.unknown,
         dict(problems.tallies), tuple(problems.notices()), found.form, found.guess, groups, graphs,
+        sample,
     )  # fmt: skip
 
 

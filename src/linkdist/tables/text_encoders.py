@@ -160,13 +160,20 @@ class HashedText(Encoder):
             raise ValueError("frequencies must lie between 0 and the number of rows")
         return cls(state["name"], state["rows"], counts.tolist())
 
+    def rows_with(self, word: str) -> int:
+        """Number of training rows that contain a word, or one with the same feature."""
+        return int(self.frequencies[self._feature(word)])
+
+    def _feature(self, word: str) -> int:
+        return crc32(word.encode()) % self.width
+
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
         """Counts of the hashed words, (n, width)."""
         columns: list[int] = []
         ends = [0]
         for text in self._parse_text(column, first_row, problems).to_pylist():
             words = WORD.findall(text.lower()) if text else ()
-            columns.extend(crc32(word.encode()) % self.width for word in words)
+            columns.extend(map(self._feature, words))
             ends.append(len(columns))
         return _csr(columns, ends, self.width)
 
