@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from scipy import sparse
-from scipy.special import expit, softmax
 
 from linkdist.artifacts.manifest import (
     AGAIN,
@@ -31,6 +29,7 @@ from linkdist.artifacts.manifest import (
     Header,
     read_header,
 )
+from linkdist.data import sparse
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
@@ -92,12 +91,22 @@ class Engine:
         (n, C) float32 array
             Rows of class probabilities sum to 1.
         """
-        header = self.header
-        prediction, *both = OUTPUTS[header.task]
         links = links if isinstance(links, Links) or links is None else Links(links)
         if links is None or not len(links.pairs):
-            return self._run([prediction], features)[0]
-        own, beside = self._run(both, features)  # (n, R, C), (n, R, C) or (n, R, K, C)
+            return self._run(OUTPUTS[self.header.task][:1], features)[0]
+        return self.with_neighbours(*self.outputs(features), links)
+
+    def outputs(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        """Outputs of the own head (n, R, C), and of the neighbour heads (n, R, C) or (n, R, K, C).
+
+        They are what `with_neighbours` combines: log-probabilities, log-odds or numbers.
+        """
+        own, beside = self._run(OUTPUTS[self.header.task][1:], features)
+        return own, beside
+
+    def with_neighbours(self, own: FloatArray, beside: FloatArray, links: Links) -> FloatArray:
+        """Predict n nodes with links from the `outputs` of all of them, (n, C)."""
+        header = self.header
         n, R, C = own.shape
         beside = beside.reshape(n, R, -1, C)
         edges = links.merged(n).edges()
@@ -190,7 +199,12 @@ def _mean(scores: FloatArray, task: str) -> FloatArray:
     """Probabilities or numbers from what was added up."""
     if task == "regression":
         return scores
-    mean: FloatArray = expit(scores) if task == "multilabel" else softmax(scores, axis=-1)
+    if task == "multilabel":
+        odds = np.exp(-np.abs(scores))  # at most 1, so that no score is too large
+        shares: FloatArray = np.where(scores < 0, odds, 1) / (1 + odds)
+        return shares
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return mean
 
 
@@ -200,4 +214,5 @@ def _mean_of_neighbours(edges: Edges, n: int) -> sparse.csr_matrix:
     i, j = proper.pairs.T
     weights = np.ones(len(i)) if proper.weights is None else proper.weights
     shares = (weights / np.bincount(i, weights, minlength=n)[i]).astype(np.float32)
-    return sparse.csr_matrix((shares, (i, j)), shape=(n, n))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=n))])
+    return sparse.csr_matrix((shares, j, starts), shape=(n, n))  # edges are sorted by node
