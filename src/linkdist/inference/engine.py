@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -94,19 +95,22 @@ class Engine:
         links = links if isinstance(links, Links) or links is None else Links(links)
         if links is None or not len(links.pairs):
             return self._run(OUTPUTS[self.header.task][:1], features)[0]
-        return self.with_neighbours(*self.outputs(features), links)
+        return self.with_links([self.outputs(features)], links)
 
     def outputs(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
         """Outputs of the own head (n, R, C), and of the neighbour heads (n, R, C) or (n, R, K, C).
 
-        They are what `with_neighbours` combines: log-probabilities, log-odds or numbers.
+        They are what `with_links` combines: log-probabilities, log-odds or numbers.
         """
         own, beside = self._run(OUTPUTS[self.header.task][1:], features)
         return own, beside
 
-    def with_neighbours(self, own: FloatArray, beside: FloatArray, links: Links) -> FloatArray:
-        """Predict n nodes with links from the `outputs` of all of them, (n, C)."""
+    def with_links(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], links: Links
+    ) -> FloatArray:
+        """Predict n nodes with links, (n, C), from the `outputs` of one or more batches of them."""
         header = self.header
+        own, beside = (np.concatenate(part) for part in zip(*outputs, strict=True))
         n, R, C = own.shape
         beside = beside.reshape(n, R, -1, C)
         edges = links.merged(n).edges()
@@ -179,6 +183,13 @@ def _session(content: bytes) -> Any:  # noqa: ANN401
 
 def _export(directory: Path) -> bytes:
     """Export a model that was saved without an ONNX file, in a process that imports PyTorch."""
+    if find_spec("torch") is None:
+        raise ModelError(
+            f"{directory} has no {ONNX}, and PyTorch, which creates it, is not installed here; "
+            "where 'linkdist[onnx]' is installed, train the model again or run: python -c "
+            f"\"import linkdist; linkdist.load_model('{directory.name}').save("
+            f"'{directory.name}', force=True)\"."
+        )
     code = (
         "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
         "from linkdist.artifacts.model_dir import load_model; "
