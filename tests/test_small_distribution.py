@@ -123,7 +123,9 @@ def test_it_serves(environment, papers_model):
         (found,) = json.load(urllib.request.urlopen(ask))["predictions"]
         page = urllib.request.urlopen(service.url).read().decode()
         assert service.stop() == -signal.SIGTERM
-    expected = linkdist.load_model(papers_model).predict_proba([ROW])
+    expected = linkdist.load_model(papers_model).predict_proba(
+        {name: [value] for name, value in ROW.items()}
+    )
     np.testing.assert_allclose(list(found["probabilities"].values()), expected[0], atol=1e-5)
     assert "<html" in page
 
