@@ -147,6 +147,15 @@ def test_it_predicts_what_linkdist_predicts(
 
 
 @pytest.mark.install
+def test_what_it_lacks_is_said_in_a_sentence(environment):
+    code = "import linkdist; linkdist.Graph; linkdist.train"
+    asked = [environment / "bin" / "python", "-c", code]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    text = "ImportError: linkdist.train is not in linkdist-serve; install linkdist instead."
+    assert done.stderr.splitlines()[-1] == text
+
+
+@pytest.mark.install
 def test_a_mistake_ends_in_a_sentence_and_exit_code_2(environment, papers_model):
     done = run(environment, "predict", papers_model, "missing.csv", "--out", "out.csv")
     assert done.returncode == 2
