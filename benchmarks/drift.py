@@ -68,7 +68,9 @@ def shuffled(column, seed):
 def half_missing(column, seed):
     values = column.combine_chunks()
     kept = np.random.default_rng(seed).permutation(len(values)) % 2 == 0
-    return pa.array([value if keep else None for value, keep in zip(values.to_pylist(), kept)])
+    return pa.array(
+        [value if keep else None for value, keep in zip(values.to_pylist(), kept, strict=True)]
+    )
 
 
 def disturbances(model, table, draws, label=True):

@@ -11,7 +11,7 @@ from linkdist.artifacts.model_dir import Saved
 from linkdist.artifacts.onnx import export_onnx, neighbours_path, obstacles
 from linkdist.data.graph import FeatureMatrix
 from linkdist.errors import ModelError
-from linkdist.prediction import table_columns
+from linkdist.inference.table import table_columns
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import open_table
 from linkdist.tables.node_table import NodeTable

@@ -28,14 +28,9 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.inference.drift import THRESHOLD
 from linkdist.inference.drift_report import DriftReport
 from linkdist.inference.drift_table import Reference, drift
+from linkdist.inference.table import Predicted, table_columns
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import (
-    Predicted,
-    evaluate,
-    prediction_columns,
-    predictions,
-    table_columns,
-)
+from linkdist.prediction import evaluate, prediction_columns, predictions
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation

@@ -33,7 +33,8 @@ from linkdist.artifacts.manifest import some
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.prediction import predict_table, prediction_columns, table_columns, warn_of_gaps
+from linkdist.inference.table import table_columns, warn_of_gaps
+from linkdist.prediction import predict_table, prediction_columns
 from linkdist.progress import Callback
 from linkdist.tables.certainty import PLAIN, Caution
 from linkdist.tables.io import SUFFIXES, open_table

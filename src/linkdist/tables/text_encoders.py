@@ -13,8 +13,8 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
+from linkdist.data import sparse
 from linkdist.tables.bag_encoders import Vocabulary, idf_of, parse_frequencies, tf_idf
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.validation import Problems
