@@ -34,6 +34,7 @@ from linkdist.artifacts.manifest import (
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
+from linkdist.inference.heads import Heads
 from linkdist.tables.prediction_columns import PredictionColumns
 
 CHUNK = 4096
@@ -93,13 +94,12 @@ class Engine:
             Rows of class probabilities sum to 1.
         """
         header = self.header
-        prediction, *both = OUTPUTS[header.task]
+        prediction = OUTPUTS[header.task][0]
         links = links if isinstance(links, Links) or links is None else Links(links)
         if links is None or not len(links.pairs):
             return self._run([prediction], features)[0]
-        own, beside = self._run(both, features)  # (n, R, C), (n, R, C) or (n, R, K, C)
+        own, beside = self._heads(features)
         n, R, C = own.shape
-        beside = beside.reshape(n, R, -1, C)
         edges = links.merged(n).edges()
         share, around = np.zeros((n, R, 1), np.float32), np.zeros_like(own)
         for k, alpha in enumerate(header.alpha.T):  # (R,)
@@ -111,6 +111,18 @@ class Engine:
         scores = (share * header.own[:, None] + 1 - share) * own + around
         p: FloatArray = _mean(scores, header.task).mean(axis=1, dtype=np.float32)
         return p
+
+    @property
+    def heads(self) -> Heads:
+        """The outputs of all heads, for explanations."""
+        header = self.header
+        return Heads(self._heads, header.alpha, header.own, header.task)
+
+    def _heads(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        """Outputs (n, R, C) of the own head and (n, R, K, C) of the neighbour heads."""
+        own, beside = self._run(OUTPUTS[self.header.task][1:], features)
+        n, R, C = own.shape
+        return own, beside.reshape(n, R, -1, C)
 
     def _run(self, outputs: Sequence[str], features: FeatureMatrix) -> list[FloatArray]:
         """Compute outputs in chunks, so that few rows are dense at once."""

@@ -1,0 +1,200 @@
+"""The outputs of a network's heads, and what they add up to.
+
+    κ · own_i + Σ_k α_k · mean_j neighbour_kj
+
+of R replicas, as in `linkdist.inference.engine`. ONNX Runtime or PyTorch computes the outputs; what
+is added here is explained part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_expit, log_softmax, logsumexp
+
+from linkdist.data.graph import FeatureMatrix, FloatArray
+from linkdist.data.links import Links
+from linkdist.inference.explain_parts import Name
+from linkdist.inference.shapley import Mask, Values
+
+FAR = 100.0
+"""Log-odds are limited to this absolute value: a probability of 0 or 1 has infinite ones."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A network whose heads can be computed.
+
+    Attributes
+    ----------
+    outputs : callable
+        Returns the outputs (n, R, C) of the own head and (n, R, K, C) of the neighbour heads, for
+        features (n, d): log-probabilities, log-odds or numbers.
+    alpha : (R, K) array
+        α, the weights of the neighbours.
+    own : (R,) array
+        κ, the weight of the node itself.
+    task : {'classification', 'regression', 'multilabel'}
+        What is predicted.
+    """
+
+    outputs: Callable[[FeatureMatrix], tuple[FloatArray, FloatArray]]
+    alpha: FloatArray
+    own: FloatArray
+    task: str
+
+    def combined(self, own: FloatArray, present: Mask, neighbours: Neighbours | None) -> Values:
+        """What is added up, (V, R, C), from own outputs (V, R, C) and neighbours (V, m)."""
+        scores = own.astype(np.float64)
+        if neighbours is None:
+            return scores
+        sums, weights = neighbours.of(present)
+        linked = weights > 0  # (V, K)
+        means = sums / np.where(linked, weights, 1)[:, :, None, None]  # (V, K, R, C)
+        total = self.alpha.sum(axis=1).astype(np.float64)  # (R,)
+        share = linked @ self.alpha.T.astype(np.float64) / np.where(total > 0, total, 1)  # (V, R)
+        factor = share * self.own + 1 - share
+        around = np.einsum("rk,vkrc->vrc", self.alpha.astype(np.float64), means)
+        combined: Values = factor[:, :, None] * scores + around
+        return combined
+
+    def explained(self, scores: Values) -> Values:
+        """The log-odds of each class or label, or the number, (V, C), from (V, R, C)."""
+        if self.task == "regression":
+            number: Values = scores.mean(axis=1)
+            return number
+        if self.task == "multilabel":
+            yes, no = (logsumexp(log_expit(one), axis=1) for one in (scores, -scores))
+        else:
+            yes = logsumexp(log_softmax(scores, axis=2), axis=1)  # (V, C)
+            no = _log_sum_of_others(yes)
+        odds: Values = np.clip(yes - no, -FAR, FAR)
+        return odds
+
+
+def _log_sum_of_others(x: Values) -> Values:
+    """ln Σ_{k ≠ c} exp(x_k) for each column c of x (V, C), without subtracting what is nearly equal.
+
+    Examples
+    --------
+    >>> np.exp(_log_sum_of_others(np.log([[1.0, 2.0, 4.0]]))).round(6).tolist()
+    [[6.0, 5.0, 3.0]]
+    """
+    none = np.full((len(x), 1), -np.inf)
+    before = np.logaddexp.accumulate(np.hstack([none, x[:, :-1]]), axis=1)
+    after = np.logaddexp.accumulate(np.hstack([none, x[:, :0:-1]]), axis=1)[:, ::-1]
+    others: Values = np.logaddexp(before, after)
+    return others
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The neighbours of a node: each is a part, or several are one part together.
+
+    Attributes
+    ----------
+    names : list of Name
+        The m parts.
+    sums : (m, K, R, C) array
+        The outputs of the neighbours of each part for each head, times the weights of the links.
+    weights : (m, K) array
+        The weights of the links.
+    """
+
+    names: list[Name]
+    sums: Values
+    weights: Values
+
+    def of(self, present: Mask) -> tuple[Values, Values]:
+        """The sums (V, K, R, C) and the weights (V, K) of those that are present (V, m)."""
+        mask = present.astype(np.float64)
+        return np.tensordot(mask, self.sums, axes=1), mask @ self.weights
+
+    def grouped(self, kept: npt.NDArray[np.int64]) -> Neighbours:
+        """The same neighbours, where all but the kept ones are one part."""
+        rest = np.setdiff1d(np.arange(len(self.names)), kept)
+        if len(rest) < 2:
+            return self
+        columns = ", ".join(dict.fromkeys(self.names[i].column for i in rest))
+        others = Name("neighbours", columns, f"{len(rest)} other neighbours")
+        return Neighbours(
+            [*(self.names[i] for i in kept), others],
+            np.concatenate([self.sums[kept], self.sums[rest].sum(axis=0, keepdims=True)]),
+            np.concatenate([self.weights[kept], self.weights[rest].sum(axis=0, keepdims=True)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NearRows:
+    """The rows that are linked with some rows.
+
+    Attributes
+    ----------
+    positions : (k,) array
+        The linked rows, sorted.
+    row, neighbour, head : (e,) arrays
+        The edges: which of the rows, which of `positions`, by which head.
+    weights : (e,) array
+        The weights of the links.
+    heads : tuple of str
+        Names of the heads.
+
+    Examples
+    --------
+    >>> near = NearRows.of(Links(np.array([[0, 7], [7, 9], [0, 0]])), 10, np.array([0, 7]))
+    >>> near.positions.tolist(), near.row.tolist(), near.neighbour.tolist()
+    ([0, 7, 9], [0, 1, 1], [1, 0, 2])
+    """
+
+    positions: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    neighbour: npt.NDArray[np.int64]
+    head: npt.NDArray[np.int64]
+    weights: Values
+    heads: tuple[str, ...]
+
+    @classmethod
+    def of(cls, links: Links, n: int, rows: npt.NDArray[np.int64]) -> NearRows:
+        """The neighbours of `rows` among n nodes; a self-loop makes no node its own neighbour."""
+        edges = links.merged(n).edges()
+        i, j = edges.pairs.T
+        edges = edges.take(np.isin(i, rows) & (i != j))
+        i, j = edges.pairs.T
+        order = np.argsort(rows)
+        positions, neighbour = np.unique(j, return_inverse=True)
+        return cls(
+            positions.astype(np.int64),
+            order[np.searchsorted(rows, i, sorter=order)],
+            neighbour.reshape(-1),
+            np.zeros(len(i), np.int64) if edges.heads is None else edges.heads,
+            np.ones(len(i)) if edges.weights is None else edges.weights.astype(np.float64),
+            links.heads,
+        )
+
+    def neighbours(self, row: int, outputs: FloatArray, names: list[str]) -> Neighbours | None:
+        """The neighbours of a row, None if there are none.
+
+        Parameters
+        ----------
+        row : int
+            One of the rows.
+        outputs : (k, R, K, C) array
+            The outputs of the neighbour heads at `positions`.
+        names : list of str
+            The ids at `positions`.
+        """
+        mine = np.flatnonzero(self.row == row)
+        if not len(mine):
+            return None
+        head, neighbour = self.head[mine], self.neighbour[mine]
+        _, R, K, C = outputs.shape
+        sums, weights = np.zeros((len(mine), K, R, C)), np.zeros((len(mine), K))
+        each = np.arange(len(mine))
+        weights[each, head] = self.weights[mine]
+        sums[each, head] = self.weights[mine][:, None, None] * outputs[neighbour, :, head]
+        found = zip(head.tolist(), neighbour.tolist(), strict=True)
+        parts = [Name("neighbour", self.heads[k], names[j]) for k, j in found]
+        return Neighbours(parts, sums, weights)
