@@ -1,12 +1,19 @@
 """Explain predictions: what each part of a row contributes.
 
 The explained quantity is the log-odds of a class or label, ln(p / (1 - p)), or the predicted
-number. Its base is the prediction of a row without values and without links. Contributions are
-Shapley values (`linkdist.inference.shapley`): base + sum of the contributions = the prediction. A
-positive contribution speaks for the class.
+number. Its base is the prediction of a row without values and without links. Contributions add up:
+base + sum of the contributions = the prediction. A positive contribution speaks for the class.
 
-Long texts, many tags and many neighbours have more parts than can be computed at once. The parts
-whose removal changes the prediction most are then explained one by one, and the rest together.
+1. The columns, and the links of each relation, share the difference from the base by their Shapley
+   values (`linkdist.inference.shapley`).
+2. A word, tag or neighbour contributes what the prediction loses if it is removed from the row.
+   What the words of a column contribute beyond that is a part of its own, 'words together': many
+   words often say the same, so removing one of them changes little.
+
+The words could share the contribution of their column by Shapley values, too. These average over
+rows of very few words. Such rows are unlike those of the training, and the network normalises its
+hidden units, so they distort the values: on real texts, the word with the largest value was often
+not the one whose removal changes the prediction most (`benchmarks/results/explain.md`).
 """
 
 from __future__ import annotations
@@ -15,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import expit
 
@@ -26,14 +32,8 @@ from linkdist.inference.shapley import Mask, Values, shapley_values
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.prediction_columns import PredictionColumns
 
-MOST = 32
-"""Number of parts that are explained one by one, if there are more words, tags and neighbours."""
-
-SCREENED = 256
-"""Number of words, tags and neighbours whose removal is tried; the heaviest ones."""
-
-ROWS = 512
-"""Number of subsets of the parts that are computed for a row."""
+MOST = 256
+"""Number of words and tags of a column, and neighbours of a relation, that are removed singly."""
 
 TOO_LARGE = "the values are too large: the model gives no prediction. Use smaller numbers."
 
@@ -130,8 +130,8 @@ def explain(
     chosen = chosen_labels(columns, labels)
     for row in range(rows.num_rows):
         near = None if neighbours is None else neighbours[row]
-        parts = RowParts.of(encoders, rows.slice(row, 1))
-        yield from _explain_row(row, _Game(heads, parts, near), columns, chosen)
+        parts = RowParts(encoders, rows.slice(row, 1), MOST)
+        yield from _explain_row(row, _Row(heads, parts, near), columns, chosen)
 
 
 def chosen_labels(columns: PredictionColumns, labels: Sequence[str] | None) -> list[int] | None:
@@ -153,62 +153,68 @@ def chosen_labels(columns: PredictionColumns, labels: Sequence[str] | None) -> l
 
 
 @dataclass(frozen=True, eq=False)
-class _Game:
+class _Row:
     """A row, its parts and its neighbours, and what a network predicts for some of them."""
 
     heads: Heads
-    row: RowParts
+    own: RowParts
     near: Neighbours | None
 
     @property
     def names(self) -> list[Name]:
-        return self.row.names + ([] if self.near is None else self.near.names)
+        return self.own.names + ([] if self.near is None else self.near.names)
 
     def value(self, present: Mask) -> Values:
-        """The log-odds or numbers (V, C) of subsets (V, G)."""
-        G = len(self.row.names)
-        own, _ = self.heads.outputs(self.row.features(present[:, :G]))
+        """The log-odds or numbers (V, C) of the row with some of its parts (V, G)."""
+        G = len(self.own.names)
+        own, _ = self.heads.outputs(self.own.features(present[:, :G]))
         scores = self.heads.combined(own, present[:, G:], self.near)
         if not np.isfinite(scores).all():
             raise TableError(TOO_LARGE)
         return self.heads.explained(scores)
 
-    def grouped(self, kept: npt.NDArray[np.int64]) -> _Game:
-        """The same row, where all words, tags and neighbours but the kept ones are grouped."""
-        G = len(self.row.names)
-        near = None if self.near is None else self.near.grouped(kept[kept >= G] - G)
-        return _Game(self.heads, self.row.grouped(kept[kept < G]), near)
-
-    def weights(self) -> Values:
-        if self.near is None:
-            return self.row.weights
-        total = self.near.weights.sum(axis=1)
-        return np.concatenate([self.row.weights, total / total.sum()])
-
 
 def _explain_row(
-    row: int, game: _Game, columns: PredictionColumns, chosen: list[int] | None
+    number: int, row: _Row, columns: PredictionColumns, chosen: list[int] | None
 ) -> Iterator[Explanation]:
-    linked = game.near is not None
-    game = _with_few_parts(game, columns, chosen)
-    G = len(game.names)
-    pairs = max(1, ROWS // max(1, 2 * G))
-    base, total, contributions = shapley_values(game.value, G, pairs)
-    is_number = columns.task == "regression"
+    """The explanations of one row."""
+    linked, is_number = row.near is not None, columns.task == "regression"
+    base, total, names, contributions = _contributions(row)
     for k in chosen or _predicted(total, columns, linked):
         found = contributions[:, k]
-        order = np.argsort(-np.abs(found), kind="stable")
-        ordered = [(game.names[i], float(found[i])) for i in order]
+        order = np.argsort(-np.abs(found), kind="stable").tolist()
         yield Explanation(
-            row=row,
+            row=number,
             label=columns.form.classes[k],
             score=float(total[k]),
             base=float(base[k]),
-            parts=tuple(Part(name.kind, name.column, name.value, x) for name, x in ordered),
+            parts=tuple(_part(names[i], found[i]) for i in order),
             probability=None if is_number else float(expit(total[k])),
             base_probability=None if is_number else float(expit(base[k])),
             mode="links" if linked else "features",
         )
+
+
+def _contributions(row: _Row) -> tuple[Values, Values, list[Name], Values]:
+    """Base (C,), prediction (C,), parts, and their contributions (parts, C)."""
+    names = row.names
+    keys = [(name.kind.startswith("neighbour"), name.column) for name in names]
+    sources = list(dict.fromkeys(keys))
+    source = np.array([sources.index(key) for key in keys], dtype=np.int64)
+    base, total, shares = shapley_values(lambda on: row.value(on[:, source]), len(sources))
+    several = np.flatnonzero(np.bincount(source, minlength=len(sources))[source] > 1)
+    contributions = shares[source]
+    if len(several):
+        without = np.ones((len(several), len(names)), dtype=bool)
+        without[np.arange(len(several)), several] = False
+        contributions[several] = total - row.value(without)
+    for k in np.unique(source[several]).tolist():
+        mine = np.flatnonzero(source == k)
+        kind = names[mine[0]].kind.removesuffix("s")
+        names = [*names, Name("together", sources[k][1], f"{kind}s together")]
+        rest = shares[k] - contributions[mine].sum(axis=0)
+        contributions = np.concatenate([contributions, rest[None]])
+    return base, total, names, contributions
 
 
 def _predicted(total: Values, columns: PredictionColumns, linked: bool) -> list[int]:
@@ -220,21 +226,5 @@ def _predicted(total: Values, columns: PredictionColumns, linked: bool) -> list[
     return [int(k) for k in order if decided[k]] or [int(order[0])]
 
 
-def _with_few_parts(game: _Game, columns: PredictionColumns, chosen: list[int] | None) -> _Game:
-    """Group words, tags and neighbours whose removal changes little, if there are many parts."""
-    if len(game.names) <= MOST:
-        return game
-    game = game.grouped(_strongest(game, game.weights(), SCREENED))
-    G = len(game.names)
-    if G <= MOST:
-        return game
-    values = game.value(~np.eye(G + 1, G, dtype=bool))  # the last row has all parts
-    classes = chosen or _predicted(values[-1], columns, game.near is not None)
-    change = np.abs(values[:-1, classes] - values[-1, classes]).max(axis=1)
-    return game.grouped(_strongest(game, change, MOST))
-
-
-def _strongest(game: _Game, weights: Values, most: int) -> npt.NDArray[np.int64]:
-    """The positions of all columns, and of the heaviest words, tags and neighbours."""
-    weights = np.where([name.kind == "column" for name in game.names], np.inf, weights)
-    return np.sort(np.argsort(-weights, kind="stable")[:most])
+def _part(name: Name, contribution: np.float64) -> Part:
+    return Part(name.kind, name.column, name.value, float(contribution))

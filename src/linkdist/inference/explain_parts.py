@@ -4,7 +4,7 @@ A part is present or absent. An absent column counts as missing, and an absent w
 written. The features of a row without some parts are those that the encoders compute from the
 remaining values, so the tf-idf of the remaining words changes as well.
 
-A text may have thousands of words. Most of them are then one part together, 'other words'.
+A text may have thousands of words. Those that weigh little are then one part, 'other words'.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
 
@@ -49,6 +48,46 @@ class Name(NamedTuple):
     value: str
 
 
+def group_parts(
+    names: list[Name], weights: Values, most: int
+) -> tuple[sparse.csr_matrix, list[Name]]:
+    """Make the parts that weigh least one part.
+
+    Parameters
+    ----------
+    names : list of Name
+        The g parts, of one kind and column.
+    weights : (g,) array
+        What they weigh.
+    most : int
+        The number of parts that there may be.
+
+    Returns
+    -------
+    sums : (most, g) CSR matrix
+        Adds what belongs to the g parts up to what belongs to the new parts.
+    names : list of Name
+        The new parts.
+
+    Examples
+    --------
+    >>> names = [Name("tag", "genre", value) for value in ("war", "love", "art")]
+    >>> sums, new = group_parts(names, np.array([1.0, 3.0, 2.0]), 2)
+    >>> new[1]
+    Name(kind='tags', column='genre', value='2 other tags')
+    >>> sums.toarray().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+    kept = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
+    place = np.full(len(names), most - 1)
+    place[kept] = np.arange(most - 1)
+    ones = np.ones(len(names), dtype=np.float32)
+    sums = sparse.csr_matrix((ones, (place, np.arange(len(names)))), (most, len(names)))
+    kind = f"{names[0].kind}s"
+    rest = Name(kind, names[0].column, f"{len(names) - most + 1} other {kind}")
+    return sums, [*(names[i] for i in kept.tolist()), rest]
+
+
 class ColumnParts(ABC):
     """The parts of one value.
 
@@ -67,8 +106,8 @@ class ColumnParts(ABC):
     def features(self, present: Mask) -> FeatureMatrix:
         """The features (V, width) of the value with some of its parts (V, g)."""
 
-    def grouped(self, kept: npt.NDArray[np.int64]) -> ColumnParts:
-        """The same value, where all parts but the kept ones are one part; a column stays."""
+    def grouped(self, most: int) -> ColumnParts:
+        """The same value with this number of parts: those that weigh little are one part."""
         return self
 
 
@@ -127,20 +166,13 @@ class Bag(ColumnParts):
         """The features of the parts that are present: their counts add up."""
         return self._encoded(sparse.csr_matrix(present, dtype=np.float32) @ self.counts)
 
-    def grouped(self, kept: npt.NDArray[np.int64]) -> Self:
-        """The same value, where all parts but the kept ones are one part."""
-        rest = np.setdiff1d(np.arange(len(self.names)), kept)
-        if len(rest) < 2:
+    def grouped(self, most: int) -> Self:
+        """The same value with this number of parts: those that weigh little are one part."""
+        if len(self.names) <= most:
             return self
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        others = sparse.csr_matrix(self.counts[rest].sum(axis=0))
-        new.counts = sparse.vstack([self.counts[kept], others], format="csr")
-        new.weights = np.append(self.weights[kept], self.weights[rest].sum())
-        kind, column = f"{self.kind}s", self.names[0].column
-        others_name = Name(kind, column, f"{len(rest)} other {kind}")
-        new.names = [*(self.names[i] for i in kept), others_name]
-        return new
+        sums, self.names = group_parts(self.names, self.weights, most)
+        self.counts, self.weights = sparse.csr_matrix(sums @ self.counts), sums @ self.weights
+        return self
 
 
 class Words(Bag):
@@ -200,47 +232,41 @@ class TagParts(Bag):
 class RowParts:
     """All parts of a row that have features, in the order of the columns.
 
+    Parameters
+    ----------
+    encoders : FeatureEncoder
+        The encoders of the model.
+    row : RecordBatch of one row
+        The values of its columns.
+    most : int
+        Number of parts that a column may have.
+
     Attributes
     ----------
     names : list of Name
         The G parts.
-    weights : (G,) array
-        How much each part weighs among the features of its column.
 
     Examples
     --------
     >>> from linkdist.tables.feature_encoder import make_feature_encoder
     >>> table = pa.record_batch({"title": ["links", "a graph"], "year": [1990, None]})
     >>> encoders = make_feature_encoder({"title": "text", "year": "numeric"}).partial_fit(table)
-    >>> [part.value for part in RowParts.of(encoders, table.slice(1)).names]
+    >>> [part.value for part in RowParts(encoders, table.slice(1)).names]
     ['a', 'graph']
     """
 
-    def __init__(self, encoders: FeatureEncoder, columns: Sequence[ColumnParts]) -> None:
-        self._encoders, self._columns = encoders, columns
-        self._ends = np.cumsum([len(column.names) for column in columns])
-        self.names = [name for column in columns for name in column.names]
-        self.weights = np.concatenate([np.empty(0), *(column.weights for column in columns)])
-
-    @classmethod
-    def of(cls, encoders: FeatureEncoder, row: pa.RecordBatch) -> RowParts:
-        """The parts of a batch of one row."""
+    def __init__(self, encoders: FeatureEncoder, row: pa.RecordBatch, most: int = 256) -> None:
+        self._encoders = encoders
         values = ((one, plain(row.column(one.name))) for one in encoders.columns)
-        return cls(encoders, [_column_parts(one, value) for one, value in values])
+        self._columns = [_column_parts(one, value).grouped(most) for one, value in values]
+        self._ends = np.cumsum([len(column.names) for column in self._columns])
+        self.names = [name for column in self._columns for name in column.names]
 
     def features(self, present: Mask) -> FeatureMatrix:
         """The features (V, d) of the row with some of its parts (V, G)."""
         masks = np.split(present, self._ends[:-1], axis=1)
         blocks = [one.features(mask) for one, mask in zip(self._columns, masks, strict=True)]
         return self._encoders.concatenate(blocks, len(present))
-
-    def grouped(self, kept: npt.NDArray[np.int64]) -> RowParts:
-        """The same row, where other words and tags than the kept ones are one part of a column."""
-        columns = [
-            column.grouped(kept[(start <= kept) & (kept < start + len(column.names))] - start)
-            for column, start in zip(self._columns, [0, *self._ends[:-1]], strict=True)
-        ]
-        return RowParts(self._encoders, columns)
 
 
 def _column_parts(encoder: Encoder, value: pa.Array) -> ColumnParts:

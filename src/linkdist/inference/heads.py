@@ -8,7 +8,7 @@ is added here is explained part by part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.data.links import Links
-from linkdist.inference.explain_parts import Name
+from linkdist.inference.explain_parts import Name, group_parts
 from linkdist.inference.shapley import Mask, Values
 
 FAR = 100.0
@@ -76,7 +76,7 @@ class Heads:
 
 
 def _log_sum_of_others(x: Values) -> Values:
-    """ln Σ_{k ≠ c} exp(x_k) for each column c of x (V, C), without subtracting what is nearly equal.
+    """The logarithm of Σ_{k ≠ c} exp(x_k) for each column c of x (V, C), to full precision.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def _log_sum_of_others(x: Values) -> Values:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The neighbours of a node: each is a part, or several are one part together.
+    """The neighbours of a node; each is a part, or several are one part.
 
     Attributes
     ----------
@@ -112,19 +112,6 @@ class Neighbours:
         """The sums (V, K, R, C) and the weights (V, K) of those that are present (V, m)."""
         mask = present.astype(np.float64)
         return np.tensordot(mask, self.sums, axes=1), mask @ self.weights
-
-    def grouped(self, kept: npt.NDArray[np.int64]) -> Neighbours:
-        """The same neighbours, where all but the kept ones are one part."""
-        rest = np.setdiff1d(np.arange(len(self.names)), kept)
-        if len(rest) < 2:
-            return self
-        columns = ", ".join(dict.fromkeys(self.names[i].column for i in rest))
-        others = Name("neighbours", columns, f"{len(rest)} other neighbours")
-        return Neighbours(
-            [*(self.names[i] for i in kept), others],
-            np.concatenate([self.sums[kept], self.sums[rest].sum(axis=0, keepdims=True)]),
-            np.concatenate([self.weights[kept], self.weights[rest].sum(axis=0, keepdims=True)]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +161,9 @@ class NearRows:
             links.heads,
         )
 
-    def neighbours(self, row: int, outputs: FloatArray, names: list[str]) -> Neighbours | None:
+    def neighbours(
+        self, row: int, outputs: FloatArray, ids: Sequence[str], most: int = 256
+    ) -> Neighbours | None:
         """The neighbours of a row, None if there are none.
 
         Parameters
@@ -183,18 +172,23 @@ class NearRows:
             One of the rows.
         outputs : (k, R, K, C) array
             The outputs of the neighbour heads at `positions`.
-        names : list of str
+        ids : sequence of str
             The ids at `positions`.
+        most : int
+            Number of parts of each head; neighbours with light links are one part.
         """
-        mine = np.flatnonzero(self.row == row)
-        if not len(mine):
-            return None
-        head, neighbour = self.head[mine], self.neighbour[mine]
-        _, R, K, C = outputs.shape
-        sums, weights = np.zeros((len(mine), K, R, C)), np.zeros((len(mine), K))
-        each = np.arange(len(mine))
-        weights[each, head] = self.weights[mine]
-        sums[each, head] = self.weights[mine][:, None, None] * outputs[neighbour, :, head]
-        found = zip(head.tolist(), neighbour.tolist(), strict=True)
-        parts = [Name("neighbour", self.heads[k], names[j]) for k, j in found]
-        return Neighbours(parts, sums, weights)
+        mine = self.row == row
+        names, sums, weights = list[Name](), list[Values](), list[Values]()
+        for k in np.unique(self.head[mine]).tolist():
+            near = np.flatnonzero(mine & (self.head == k))
+            found = [Name("neighbour", self.heads[k], ids[j]) for j in self.neighbour[near]]
+            weight = self.weights[near]
+            said = weight[:, None, None] * outputs[self.neighbour[near], :, k]  # (m, R, C)
+            if len(found) > most:
+                groups, found = group_parts(found, weight, most)
+                said, weight = np.tensordot(groups.toarray(), said, axes=1), groups @ weight
+            names += found
+            of_head = np.arange(outputs.shape[2]) == k
+            sums.append(said[:, None] * of_head[:, None, None])
+            weights.append(weight[:, None] * of_head)
+        return Neighbours(names, np.concatenate(sums), np.concatenate(weights)) if names else None
