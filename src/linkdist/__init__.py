@@ -4,6 +4,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from linkdist._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from linkdist.artifacts.model_dir import save_model
     from linkdist.data.datasets import load_dataset
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from linkdist.trained_model import TrainedModel, load_model, train
     from linkdist.training.fit import Fit, fit
 
-__version__ = "0.1.0"
 
 # OpenMP's threads would spin while they wait for work and, on a machine that others use too, take
 # the cores from the threads that they wait for. OpenMP reads this when PyTorch is imported.

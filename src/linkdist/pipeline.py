@@ -29,7 +29,7 @@ from linkdist.data.graph import Graph, known_labels
 from linkdist.data.links import LINKS, Links
 from linkdist.data.splits import Split
 from linkdist.errors import ModelError, TableError
-from linkdist.prediction import table_columns
+from linkdist.inference.table import table_columns
 from linkdist.progress import SCALE, Callback, part_of
 from linkdist.report.html import render_report
 from linkdist.report.metrics import ValidationMetrics, compute_metrics, evaluate_validation

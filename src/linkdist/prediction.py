@@ -2,67 +2,40 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import torch
 
 from linkdist.artifacts.model_dir import Saved, load_model
-from linkdist.data.graph import Labels
+from linkdist.data.graph import FeatureMatrix, FloatArray, Labels
 from linkdist.data.links import Links
-from linkdist.errors import ModelError, OptionError, TableError
+from linkdist.errors import OptionError, TableError
+from linkdist.inference.table import (
+    Predicted,
+    table_columns,
+    table_predictions,
+    write_predictions,
+)
 from linkdist.model import Model, from_features, logits
 from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.report.evaluation import AnyEvaluation, AnyEvaluator, make_evaluator
 from linkdist.report.task_evaluation import MultilabelEvaluator, RegressionEvaluator
-from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
-from linkdist.tables.io import Table, TableLike
+from linkdist.tables.graphs import open_nodes
+from linkdist.tables.io import TableLike
 from linkdist.tables.label_warnings import no_labels
 from linkdist.tables.labels import check_known_classes
-from linkdist.tables.link_report import LinkReport
-from linkdist.tables.links import links_of
-from linkdist.tables.node_table import check_ids
-from linkdist.tables.nodes import labelled_batches
-from linkdist.tables.prediction_columns import NO_INTERVALS, PredictionColumns
-from linkdist.tables.predictions import PredictionWriter
-from linkdist.tables.source import Tables
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.targets import LabelColumns, LabelFormat, label_columns
-from linkdist.tables.trained_columns import trained_link_tables, trained_relations
 from linkdist.tables.validation import Problems
 from linkdist.training.loop import find_device
 from linkdist.training.panel.decision import COVERAGE
-
-
-class Predicted(NamedTuple):
-    """Predictions of a batch of nodes.
-
-    Attributes
-    ----------
-    ids : (k,) array
-        Ids, in the type of their column.
-    labels : (k,) array
-        Known labels as they are written; see `linkdist.tables.targets.label_values`.
-    values : (k, C) float32 array
-        Probabilities; for regression, numbers (k, 1).
-    linked : (k,) array of bool or None
-        Which nodes have links, if links are given. The others are predicted from features.
-    """
-
-    ids: pa.Array
-    labels: pa.Array
-    values: npt.NDArray[np.float32]
-    linked: npt.NDArray[np.bool_] | None = None
 
 
 def predict(
@@ -114,23 +87,7 @@ def predict_table(
     """`predict` with a model that is already loaded, to predict several tables with it."""
     column, _ = table_columns(saved)
     parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
-    columns, first = prediction_columns(saved), next(parts)
-    warn_of_gaps(saved, callback or Callback(), first.linked)
-    done = 0
-    with PredictionWriter(out, column, first.ids.type, columns) as writer:
-        for part in itertools.chain([first], parts):
-            writer.write(part.ids, part.values, part.linked)
-            done += len(part.ids)
-    return done
-
-
-def warn_of_gaps(
-    saved: Saved, callback: Callback, linked: npt.NDArray[np.bool_] | None = None
-) -> None:
-    """Report a regression whose predictions have no prediction intervals."""
-    columns = prediction_columns(saved)
-    if columns.task == "regression" and columns.lacks_intervals(linked):
-        callback.note(f"Warning: 'low' and 'high' are empty: {NO_INTERVALS}.")
+    return write_predictions(parts, out, column, prediction_columns(saved), callback)
 
 
 def predictions(
@@ -161,44 +118,32 @@ def predictions(
     TableError
         Lists all problems of the tables; also if there are no rows.
     """
-    callback = callback or Callback()
-    _, encoders = table_columns(saved)
-    model = saved.model.to(find_device(device))
-    callback.stage("predicting")
-    each = dict[str | None, Tables]()
-    if edges is not None:
-        tables = Tables(nodes, edges, id or "", label or "")
-        each = trained_link_tables(tables, saved.about)
-    table, done = open_nodes(nodes), 0
-    problems = Problems(table.place)
-    batches = labelled_batches(table, id, label, encoders, problems=problems)
-    waiting: list[tuple[pa.Array, pa.Array, torch.Tensor, torch.Tensor]] = []
-    for own_ids, labels, x in batches:
-        ids = _ids(table, own_ids, done)
-        if edges is None:
-            yield Predicted(ids, labels, from_features(model, x))
-        else:
-            inputs = make_inputs(x, model.alpha.device)
-            waiting.append((ids, labels, *logits(model.network, inputs)))
-        done += len(ids)
-        callback.progress(done, table.rows or 0)
-    if not done:
-        raise TableError(f"{table.name}: the table has no rows.")
-    for notice in problems.notices():
-        callback.note(notice)
-    if edges is not None:
-        all_ids, all_labels, *both = zip(*waiting, strict=True)
-        ids, (z, s) = pa.concat_arrays(all_ids), (torch.cat(part, dim=-2) for part in both)
-        links = _read_links(each, trained_relations(saved.about), ids, str(id), callback)
-        p = _with_links(model, z, s, links)
-        yield Predicted(ids, pa.concat_arrays(all_labels), p, has_neighbours(links, len(ids)))
+    network = _Network(saved.model.to(find_device(device)))
+    return table_predictions(network, saved, nodes, edges, id=id, label=label, callback=callback)
 
 
-def _ids(table: Table, ids: pa.Array, done: int) -> pa.Array:
-    """The ids of a batch after `done` rows; those of several node tables as GRAPH/ID."""
-    if not isinstance(table, GraphTables):
-        return ids
-    return shown_ids(ids, table.groups[done : done + len(ids)], table.graphs)
+class _Network:
+    """A model that PyTorch computes; see `linkdist.inference.table.Network`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def probabilities(self, features: FeatureMatrix) -> FloatArray:
+        """Predict nodes from features."""
+        return from_features(self.model, features)
+
+    def outputs(self, features: FeatureMatrix) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits of the own head and of the neighbour heads."""
+        inputs = make_inputs(features, self.model.alpha.device)
+        return logits(self.model.network, inputs)
+
+    def with_links(
+        self, outputs: Sequence[tuple[torch.Tensor, torch.Tensor]], links: Links
+    ) -> FloatArray:
+        """Predict all nodes at once: the neighbours of a node may be anywhere in the table."""
+        z, s = (torch.cat(part, dim=-2) for part in zip(*outputs, strict=True))
+        neighbours = relations_of(links, z.shape[-2], self.model.alpha.device)
+        return self.model.mean_prediction(self.model.with_neighbours(z, s, neighbours))
 
 
 def prediction_columns(saved: Saved) -> PredictionColumns:
@@ -278,53 +223,3 @@ def _collected(found: list[str]) -> Iterator[None]:
         yield
     except TableError as error:
         found.append(str(error))
-
-
-def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
-    """The id column and the encoders of a model that was trained on tables."""
-    if saved.encoders is None or "id" not in saved.about:
-        raise ModelError("this model was not trained on a table; use it from Python.")
-    return saved.about["id"], saved.encoders
-
-
-def has_neighbours(links: Links, n: int) -> npt.NDArray[np.bool_]:
-    """Which of n nodes have a neighbour; a self-loop makes no node its own neighbour.
-
-    Examples
-    --------
-    >>> has_neighbours(Links(np.array([[0, 2], [1, 1]])), 3).tolist()
-    [True, False, True]
-    """
-    proper = links.pairs[links.pairs[:, 0] != links.pairs[:, 1]]
-    linked = np.zeros(n, dtype=bool)
-    linked[proper.ravel()] = True
-    return linked
-
-
-def _read_links(
-    each: Mapping[str | None, Tables],
-    relations: tuple[str, ...],
-    ids: pa.Array,
-    column: str,
-    callback: Callback,
-) -> Links:
-    """Read the links between nodes, whose ids must be unique."""
-    problems = Problems()
-    check_ids(ids, column, problems)
-    problems.check()
-    callback.stage("reading links")
-
-    def read(tables: Tables, own_ids: pa.Array) -> tuple[Links, LinkReport]:
-        return links_of(tables, own_ids, relations)
-
-    links, report = read_each(each, ids, read)
-    callback.links(report)
-    return links
-
-
-def _with_links(
-    model: Model, z: torch.Tensor, s: torch.Tensor, links: Links
-) -> npt.NDArray[np.float32]:
-    """Predict all nodes at once: the neighbours of a node may be anywhere in the table."""
-    neighbours = relations_of(links, z.shape[-2], model.alpha.device)
-    return model.mean_prediction(model.with_neighbours(z, s, neighbours))

@@ -24,15 +24,9 @@ from linkdist.artifacts.model_dir import Saved, check_target, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.data.graph import known_labels
 from linkdist.errors import ModelError, OptionError
+from linkdist.inference.table import Predicted, has_neighbours, table_columns
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import (
-    Predicted,
-    evaluate,
-    has_neighbours,
-    prediction_columns,
-    predictions,
-    table_columns,
-)
+from linkdist.prediction import evaluate, prediction_columns, predictions
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation

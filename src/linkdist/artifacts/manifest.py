@@ -11,13 +11,13 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from linkdist._files import read_directory
+from linkdist._version import __version__
 from linkdist.data.graph import TASKS, FloatArray
 from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import LinkDistError, ModelError
@@ -41,6 +41,9 @@ OUTPUTS = {
 OTHER = "Name one that a model was saved to."
 INVALID = (LinkDistError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
 """What a header with values of another kind may raise."""
+UPGRADE = (
+    "Upgrade it: pip install --upgrade linkdist, or linkdist-serve where that one is installed."
+)
 AGAIN = "Copy the directory again from where it was trained, or train again."
 
 
@@ -197,10 +200,10 @@ def _parse(target: Path, text: bytes) -> dict[str, Any]:
     if type(number) is not int or number not in (OLDER, FORMAT):
         writer = header.get("program", "of another version")
         older = isinstance(number, int) and number < FORMAT
-        advice = "Train again." if older else "Upgrade it: pip install --upgrade linkdist."
+        advice = "Train again." if older else UPGRADE
         raise ModelError(
             f"{target} has format {number!r}, written by linkdist {writer}; this is linkdist "
-            f"{version('linkdist')}, which reads formats {OLDER} and {FORMAT}. {advice}"
+            f"{__version__}, which reads formats {OLDER} and {FORMAT}. {advice}"
         )
     return _from_older(header) if number == OLDER else header
 

@@ -19,7 +19,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import torch
 from torch import Tensor
 
 from linkdist._files import replace_directory
+from linkdist._version import __version__
 from linkdist.artifacts.card_curve import card_curve
 from linkdist.artifacts.manifest import (
     AGAIN,
@@ -124,7 +124,7 @@ def save_model(directory: Path | str, saved: Saved) -> None:
     R, d, hidden = saved.model.network.first.weight.shape
     header = {
         "format": FORMAT,
-        "program": version("linkdist"),
+        "program": __version__,
         "shape": Shape(R, d, hidden, len(saved.model.classes))._asdict(),
         "classes": list(saved.model.classes),
         "alpha": saved.model.alpha.tolist(),

@@ -20,9 +20,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse import csgraph
 
+from linkdist.data import sparse
 from linkdist.data.links import LINKS, Edges, Links
 from linkdist.data.links import FloatArray as FloatArray
 from linkdist.data.links import IntArray as IntArray
@@ -119,7 +118,7 @@ class Graph:
     @classmethod
     def build(
         cls,
-        features: npt.ArrayLike | sparse.spmatrix,
+        features: npt.ArrayLike | sparse.csr_matrix,
         edges: npt.ArrayLike | Links,
         labels: npt.ArrayLike,
         classes: tuple[str, ...] | None = None,
@@ -247,8 +246,10 @@ def largest_component(graph: Graph) -> Graph:
     >>> part.labels.tolist(), part.links.tolist()
     ([1, 1, 0], [[0, 1], [1, 2]])
     """
+    from scipy.sparse import coo_matrix, csgraph
+
     ones = np.ones(len(graph.links), dtype=np.int8)
-    adjacency = sparse.coo_matrix((ones, graph.links.T), (graph.n, graph.n))
+    adjacency = coo_matrix((ones, graph.links.T), (graph.n, graph.n))
     _, part = csgraph.connected_components(adjacency, directed=False)
     nodes = np.flatnonzero(part == np.bincount(part).argmax())
     links = graph.links[graph.links[:, 0] != graph.links[:, 1]]
@@ -257,7 +258,7 @@ def largest_component(graph: Graph) -> Graph:
     return with_links(part, Links(links))
 
 
-def as_features(features: npt.ArrayLike | sparse.spmatrix, d: int) -> FeatureMatrix:
+def as_features(features: npt.ArrayLike | sparse.csr_matrix, d: int) -> FeatureMatrix:
     """Check features for a model with d features, and convert them to its type.
 
     Examples
@@ -290,7 +291,7 @@ def stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
     return np.concatenate(parts)
 
 
-def _as_matrix(features: npt.ArrayLike | sparse.spmatrix) -> FeatureMatrix:
+def _as_matrix(features: npt.ArrayLike | sparse.csr_matrix) -> FeatureMatrix:
     if sparse.issparse(features):
         matrix = sparse.csr_matrix(features, dtype=np.float32)
         matrix.sum_duplicates()

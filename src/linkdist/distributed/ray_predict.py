@@ -31,7 +31,8 @@ from linkdist.artifacts.manifest import some
 from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
-from linkdist.prediction import predict_table, prediction_columns, table_columns, warn_of_gaps
+from linkdist.inference.table import table_columns, warn_of_gaps
+from linkdist.prediction import predict_table, prediction_columns
 from linkdist.progress import Callback
 from linkdist.tables.io import SUFFIXES, open_table
 from linkdist.tables.validation import Problems
@@ -139,7 +140,7 @@ def predict_directory(
     digest = _digest(saved)
     aside = out.with_name(f".{out.name}.{digest}")
     pieces = _pieces(dataset, aside, saved)
-    warn_of_gaps(saved, callback)
+    warn_of_gaps(prediction_columns(saved), callback)
     if workers is not None:
         need_ray()
     _prepare(out, aside, pieces)

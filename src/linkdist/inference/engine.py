@@ -13,14 +13,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from scipy import sparse
-from scipy.special import expit, softmax
 
 from linkdist.artifacts.manifest import (
     AGAIN,
@@ -31,6 +30,7 @@ from linkdist.artifacts.manifest import (
     Header,
     read_header,
 )
+from linkdist.data import sparse
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
@@ -93,13 +93,27 @@ class Engine:
         (n, C) float32 array
             Rows of class probabilities sum to 1.
         """
-        header = self.header
-        prediction = OUTPUTS[header.task][0]
         links = links if isinstance(links, Links) or links is None else Links(links)
         if links is None or not len(links.pairs):
-            return self._run([prediction], features)[0]
-        own, beside = self._heads(features)
+            return self._run(OUTPUTS[self.header.task][:1], features)[0]
+        return self.with_links([self.outputs(features)], links)
+
+    def outputs(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        """Outputs of the own head (n, R, C), and of the neighbour heads (n, R, C) or (n, R, K, C).
+
+        They are what `with_links` combines: log-probabilities, log-odds or numbers.
+        """
+        own, beside = self._run(OUTPUTS[self.header.task][1:], features)
+        return own, beside
+
+    def with_links(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], links: Links
+    ) -> FloatArray:
+        """Predict n nodes with links, (n, C), from the `outputs` of one or more batches of them."""
+        header = self.header
+        own, beside = (np.concatenate(part) for part in zip(*outputs, strict=True))
         n, R, C = own.shape
+        beside = beside.reshape(n, R, -1, C)
         edges = links.merged(n).edges()
         share, around = np.zeros((n, R, 1), np.float32), np.zeros_like(own)
         for k, alpha in enumerate(header.alpha.T):  # (R,)
@@ -114,15 +128,9 @@ class Engine:
 
     @property
     def heads(self) -> Heads:
-        """The outputs of all heads, for explanations."""
+        """What explanations need."""
         header = self.header
-        return Heads(self._heads, header.alpha, header.own, header.task)
-
-    def _heads(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
-        """Outputs (n, R, C) of the own head and (n, R, K, C) of the neighbour heads."""
-        own, beside = self._run(OUTPUTS[self.header.task][1:], features)
-        n, R, C = own.shape
-        return own, beside.reshape(n, R, -1, C)
+        return Heads(self.outputs, header.alpha, header.own, header.task)
 
     def _run(self, outputs: Sequence[str], features: FeatureMatrix) -> list[FloatArray]:
         """Compute outputs in chunks, so that few rows are dense at once."""
@@ -182,6 +190,13 @@ def _session(content: bytes) -> Any:  # noqa: ANN401
 
 def _export(directory: Path) -> bytes:
     """Export a model that was saved without an ONNX file, in a process that imports PyTorch."""
+    if find_spec("torch") is None:
+        raise ModelError(
+            f"{directory} has no {ONNX}, and PyTorch, which creates it, is not installed here; "
+            "where 'linkdist[onnx]' is installed, train the model again or run: python -c "
+            f"\"import linkdist; linkdist.load_model('{directory.name}').save("
+            f"'{directory.name}', force=True)\"."
+        )
     code = (
         "import sys; from pathlib import Path; from linkdist.artifacts.onnx import export_onnx; "
         "from linkdist.artifacts.model_dir import load_model; "
@@ -202,7 +217,12 @@ def _mean(scores: FloatArray, task: str) -> FloatArray:
     """Probabilities or numbers from what was added up."""
     if task == "regression":
         return scores
-    mean: FloatArray = expit(scores) if task == "multilabel" else softmax(scores, axis=-1)
+    if task == "multilabel":
+        odds = np.exp(-np.abs(scores))  # at most 1, so that no score is too large
+        shares: FloatArray = np.where(scores < 0, odds, 1) / (1 + odds)
+        return shares
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return mean
 
 
@@ -212,4 +232,5 @@ def _mean_of_neighbours(edges: Edges, n: int) -> sparse.csr_matrix:
     i, j = proper.pairs.T
     weights = np.ones(len(i)) if proper.weights is None else proper.weights
     shares = (weights / np.bincount(i, weights, minlength=n)[i]).astype(np.float32)
-    return sparse.csr_matrix((shares, (i, j)), shape=(n, n))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=n))])
+    return sparse.csr_matrix((shares, j, starts), shape=(n, n))  # edges are sorted by node

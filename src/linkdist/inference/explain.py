@@ -23,11 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import expit
 
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.inference.explain_parts import Name, RowParts
-from linkdist.inference.heads import Heads, Neighbours
+from linkdist.inference.heads import Heads, Neighbours, expit
 from linkdist.inference.shapley import Mask, Values, shapley_values
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.prediction_columns import PredictionColumns

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from scipy import sparse
 
-from linkdist.data.graph import FeatureMatrix
+from linkdist.data import sparse
+from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.inference.shapley import Mask, Values
 from linkdist.tables.bag_encoders import Tags, Text
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.parsing import plain, text_of
 from linkdist.tables.validation import Problems
+
+Places: TypeAlias = npt.NDArray[np.int64]
 
 WIDTH = 60
 """Characters of a value that are shown."""
@@ -48,15 +50,13 @@ class Name(NamedTuple):
     value: str
 
 
-def group_parts(
-    names: list[Name], weights: Values, most: int
-) -> tuple[sparse.csr_matrix, list[Name]]:
+def group_parts(names: list[Name], weights: Values, most: int) -> tuple[Places, Places, list[Name]]:
     """Make the parts that weigh least one part.
 
     Parameters
     ----------
     names : list of Name
-        The g parts, of one kind and column.
+        The parts, of one kind and column.
     weights : (g,) array
         What they weigh.
     most : int
@@ -64,28 +64,23 @@ def group_parts(
 
     Returns
     -------
-    sums : (most, g) CSR matrix
-        Adds what belongs to the g parts up to what belongs to the new parts.
+    kept, rest : arrays of int
+        The positions of the parts that stay, and of those that are one part.
     names : list of Name
-        The new parts.
+        The new parts; the last one is the rest.
 
     Examples
     --------
     >>> names = [Name("tag", "genre", value) for value in ("war", "love", "art")]
-    >>> sums, new = group_parts(names, np.array([1.0, 3.0, 2.0]), 2)
-    >>> new[1]
-    Name(kind='tags', column='genre', value='2 other tags')
-    >>> sums.toarray().tolist()
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    >>> kept, rest, new = group_parts(names, np.array([1.0, 3.0, 2.0]), 2)
+    >>> kept.tolist(), rest.tolist(), new[1]
+    ([1], [0, 2], Name(kind='tags', column='genre', value='2 other tags'))
     """
-    kept = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
-    place = np.full(len(names), most - 1)
-    place[kept] = np.arange(most - 1)
-    ones = np.ones(len(names), dtype=np.float32)
-    sums = sparse.csr_matrix((ones, (place, np.arange(len(names)))), (most, len(names)))
-    kind = f"{names[0].kind}s"
-    rest = Name(kind, names[0].column, f"{len(names) - most + 1} other {kind}")
-    return sums, [*(names[i] for i in kept.tolist()), rest]
+    order = np.argsort(-weights, kind="stable")
+    kept, rest = np.sort(order[: most - 1]), np.sort(order[most - 1 :])
+    kind, column, _ = names[0]
+    others = Name(f"{kind}s", column, f"{len(rest)} other {kind}s")
+    return kept, rest, [*(names[i] for i in kept.tolist()), others]
 
 
 class ColumnParts(ABC):
@@ -94,21 +89,14 @@ class ColumnParts(ABC):
     Attributes
     ----------
     names : list of Name
-        The g parts.
-    weights : (g,) array
-        How much of the features of the whole value each part makes; positive.
+        The g parts. What has no feature, such as a missing value or an unknown word, is no part.
     """
 
     names: list[Name]
-    weights: Values
 
     @abstractmethod
     def features(self, present: Mask) -> FeatureMatrix:
         """The features (V, width) of the value with some of its parts (V, g)."""
-
-    def grouped(self, most: int) -> ColumnParts:
-        """The same value with this number of parts: those that weigh little are one part."""
-        return self
 
 
 class Whole(ColumnParts):
@@ -125,108 +113,91 @@ class Whole(ColumnParts):
     def __init__(self, encoder: Encoder, value: pa.Array) -> None:
         both = pa.concat_arrays([pa.nulls(1, value.type), value])
         # The table was checked as a whole: a value that cannot be read counts as missing.
-        self._both: Any = encoder.transform(both, problems=Problems())
-        known = abs(self._both[1] - self._both[0]).max() > 0 if encoder.width else False
+        self._both = _dense(encoder.transform(both, problems=Problems()))
+        known = (self._both[0] != self._both[1]).any()
         self.names = [Name("column", encoder.name, _shown(value))] if known else []
-        self.weights = np.ones(len(self.names))
 
     def features(self, present: Mask) -> FeatureMatrix:
         """The features of the value, or of a missing one."""
-        features: FeatureMatrix = self._both[present.any(axis=1).astype(np.int64)]
-        return features
+        return self._both[present.any(axis=1).astype(np.int64)]
 
 
-class Bag(ColumnParts):
-    """A value of several parts whose order does not matter.
-
-    Attributes
-    ----------
-    counts : (g, k) CSR matrix
-        How often each part contains each of k words or tags.
-    """
-
-    counts: sparse.csr_matrix
-    kind: str
-
-    def _set(self, column: str, words: Sequence[str], counts: sparse.csr_matrix) -> None:
-        """Keep the words that have a feature, and how much they weigh in the whole value."""
-        self.counts = counts
-        whole = self.features(np.ones((1, len(words)), dtype=bool))
-        alone = self._encoded(counts)
-        weights = np.asarray(abs(alone) @ abs(whole).T.toarray(), dtype=np.float64)[:, 0]
-        known = np.flatnonzero(weights > 0)
-        self.counts, self.weights = counts[known], weights[known]
-        self.names = [Name(self.kind, column, words[i]) for i in known.tolist()]
-
-    @abstractmethod
-    def _encoded(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        """The features of rows of words, given by their counts."""
-
-    def features(self, present: Mask) -> FeatureMatrix:
-        """The features of the parts that are present: their counts add up."""
-        return self._encoded(sparse.csr_matrix(present, dtype=np.float32) @ self.counts)
-
-    def grouped(self, most: int) -> Self:
-        """The same value with this number of parts: those that weigh little are one part."""
-        if len(self.names) <= most:
-            return self
-        sums, self.names = group_parts(self.names, self.weights, most)
-        self.counts, self.weights = sparse.csr_matrix(sums @ self.counts), sums @ self.weights
-        return self
-
-
-class Words(Bag):
+class Words(ColumnParts):
     """The different words of a text.
 
     Examples
     --------
     >>> title = Text("title").partial_fit(pa.array(["graphs and links", "links"]))
-    >>> words = Words(title, pa.array(["Links, LINKS and graphs"]))
+    >>> words = Words(title, pa.array(["Links, LINKS and graphs"]), most=3)
     >>> [name.value for name in words.names]
     ['links', 'and', 'graphs']
-    >>> without = words.features(np.array([[True, False, True]]))
-    >>> bool(np.allclose((without - title.transform(pa.array(["links links graphs"]))).data, 0))
+    >>> without = words.features(np.array([[True, False, True]])).toarray()
+    >>> bool(np.allclose(without, title.transform(pa.array(["links links graphs"])).toarray()))
     True
     """
 
-    kind = "word"
-
-    def __init__(self, encoder: Text, value: pa.Array) -> None:
+    def __init__(self, encoder: Text, value: pa.Array, most: int) -> None:
         self._encoder = encoder
         times = Counter(encoder.words(text_of(value)[0].as_py() or ""))
         counts = encoder.parse(pa.array(times, pa.large_string()), 1, Problems())
-        counts.data *= np.repeat(np.array(list(times.values())), np.diff(counts.indptr))
-        self._set(encoder.name, list(times), counts)
+        data = counts.data * np.repeat(list(times.values()), np.diff(counts.indptr))
+        entries = np.split(np.stack([counts.indices, data], axis=1), counts.indptr[1:-1])
+        known = {word: one for word, one in zip(times, entries, strict=False) if len(one)}
+        self.names = [Name("word", encoder.name, word) for word in known]
+        self._entries = list(known.values())  # the features of each part, and their counts
+        if len(known) > most:
+            whole = self.features(np.ones((1, len(known)), dtype=bool)).toarray()[0]
+            weights = np.array([whole[entry[0, 0].astype(int)] for entry in self._entries])
+            kept, rest, self.names = group_parts(self.names, weights, most)
+            others = np.concatenate([self._entries[i] for i in rest.tolist()])
+            self._entries = [*(self._entries[i] for i in kept.tolist()), others]
 
-    def _encoded(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        return self._encoder.transform_parsed(counts.copy())  # overwrites its argument
+    def features(self, present: Mask) -> sparse.csr_matrix:
+        """The tf-idf of the words that are present: their counts add up."""
+        rows, parts = np.nonzero(present)
+        none = np.empty((0, 2))
+        entries = np.concatenate([none, *(self._entries[i] for i in parts.tolist())])
+        sizes = np.array([len(entry) for entry in self._entries], dtype=np.int64)
+        counts = np.bincount(rows, sizes[parts], minlength=len(present))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        columns, data = entries[:, 0].astype(np.int64), entries[:, 1].astype(np.float32)
+        shape = (len(present), self._encoder.width)
+        matrix = sparse.csr_matrix((data, columns, starts), shape=shape)
+        matrix.sum_duplicates()
+        return self._encoder.transform_parsed(matrix)
 
 
-class TagParts(Bag):
+class TagParts(ColumnParts):
     """The different tags of a row.
 
     Examples
     --------
     >>> genre = Tags("genre").partial_fit(pa.array([["war", "love"], ["war"]]))
-    >>> tags = TagParts(genre, pa.array([["love", "war", "unknown"]]))
+    >>> tags = TagParts(genre, pa.array([["love", "war", "unknown"]]), most=3)
     >>> [name.value for name in tags.names]
     ['love', 'war']
     >>> tags.features(np.array([[False, True]])).toarray().tolist()
     [[1.0, 0.0]]
     """
 
-    kind = "tag"
-
-    def __init__(self, encoder: Tags, value: pa.Array) -> None:
+    def __init__(self, encoder: Tags, value: pa.Array, most: int) -> None:
         self._encoder = encoder
         (tags,) = encoder.parse(value, 1, Problems())
-        self._tags = list(dict.fromkeys(tags))
-        self._set(encoder.name, self._tags, sparse.identity(len(self._tags), format="csr"))
+        known = [tag for tag in dict.fromkeys(tags) if tag in encoder.frequencies]
+        self.names = [Name("tag", encoder.name, tag) for tag in known]
+        self._tags = [[tag] for tag in known]
+        if len(known) > most:  # rare tags weigh most in tf-idf
+            weights = -np.array([encoder.frequencies[tag] for tag in known], dtype=np.float64)
+            kept, rest, self.names = group_parts(self.names, weights, most)
+            self._tags = [
+                *(self._tags[i] for i in kept.tolist()),
+                [known[i] for i in rest.tolist()],
+            ]
 
-    def _encoded(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        rows = np.split(counts.indices, counts.indptr[1:-1])
-        tags = [[self._tags[i] for i in row] for row in rows[: counts.shape[0]]]
-        return self._encoder.transform_parsed(tags)
+    def features(self, present: Mask) -> sparse.csr_matrix:
+        """The features of the tags that are present."""
+        rows = [[tag for i in np.flatnonzero(row) for tag in self._tags[i]] for row in present]
+        return self._encoder.transform_parsed(rows)
 
 
 class RowParts:
@@ -258,7 +229,7 @@ class RowParts:
     def __init__(self, encoders: FeatureEncoder, row: pa.RecordBatch, most: int = 256) -> None:
         self._encoders = encoders
         values = ((one, plain(row.column(one.name))) for one in encoders.columns)
-        self._columns = [_column_parts(one, value).grouped(most) for one, value in values]
+        self._columns = [_column_parts(one, value, most) for one, value in values]
         self._ends = np.cumsum([len(column.names) for column in self._columns])
         self.names = [name for column in self._columns for name in column.names]
 
@@ -269,10 +240,15 @@ class RowParts:
         return self._encoders.concatenate(blocks, len(present))
 
 
-def _column_parts(encoder: Encoder, value: pa.Array) -> ColumnParts:
+def _column_parts(encoder: Encoder, value: pa.Array, most: int) -> ColumnParts:
     if isinstance(encoder, Text) and not pa.types.is_nested(value.type):
-        return Words(encoder, value)
-    return TagParts(encoder, value) if isinstance(encoder, Tags) else Whole(encoder, value)
+        return Words(encoder, value, most)
+    return TagParts(encoder, value, most) if isinstance(encoder, Tags) else Whole(encoder, value)
+
+
+def _dense(features: Any) -> FloatArray:  # noqa: ANN401
+    dense: FloatArray = features.toarray() if sparse.issparse(features) else features
+    return dense
 
 
 def _shown(value: pa.Array) -> str:

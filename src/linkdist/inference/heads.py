@@ -9,11 +9,10 @@ is added here is explained part by part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_expit, log_softmax, logsumexp
 
 from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.data.links import Links
@@ -31,8 +30,8 @@ class Heads:
     Attributes
     ----------
     outputs : callable
-        Returns the outputs (n, R, C) of the own head and (n, R, K, C) of the neighbour heads, for
-        features (n, d): log-probabilities, log-odds or numbers.
+        Returns the outputs (n, R, C) of the own head and (n, R, K, C) of the neighbour heads, or
+        (n, R, C) of a single one, for features (n, d): log-probabilities, log-odds or numbers.
     alpha : (R, K) array
         α, the weights of the neighbours.
     own : (R,) array
@@ -67,12 +66,26 @@ class Heads:
             number: Values = scores.mean(axis=1)
             return number
         if self.task == "multilabel":
-            yes, no = (logsumexp(log_expit(one), axis=1) for one in (scores, -scores))
+            # The logarithms of the probabilities that a label is there, and that it is not.
+            yes, no = (np.logaddexp.reduce(-np.logaddexp(0, x), axis=1) for x in (-scores, scores))
         else:
-            yes = logsumexp(log_softmax(scores, axis=2), axis=1)  # (V, C)
+            scores = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
+            yes = np.logaddexp.reduce(scores, axis=1)  # (V, C)
             no = _log_sum_of_others(yes)
         odds: Values = np.clip(yes - no, -FAR, FAR)
         return odds
+
+
+def expit(odds: npt.ArrayLike) -> Values:
+    """The probabilities that log-odds stand for.
+
+    Examples
+    --------
+    >>> expit([0.0, np.log(3.0)]).round(6).tolist()
+    [0.5, 0.75]
+    """
+    p: Values = np.exp(-np.logaddexp(0, -np.asarray(odds, dtype=np.float64)))
+    return p
 
 
 def _log_sum_of_others(x: Values) -> Values:
@@ -161,6 +174,11 @@ class NearRows:
             links.heads,
         )
 
+    def among(self, positions: npt.NDArray[np.int64]) -> NearRows:
+        """The same neighbours at their places among more positions, which are sorted."""
+        neighbour = np.searchsorted(positions, self.positions)[self.neighbour]
+        return replace(self, positions=positions, neighbour=neighbour)
+
     def neighbours(
         self, row: int, outputs: FloatArray, ids: Sequence[str], most: int = 256
     ) -> Neighbours | None:
@@ -170,7 +188,7 @@ class NearRows:
         ----------
         row : int
             One of the rows.
-        outputs : (k, R, K, C) array
+        outputs : (k, R, K, C) or (k, R, C) array
             The outputs of the neighbour heads at `positions`.
         ids : sequence of str
             The ids at `positions`.
@@ -178,6 +196,7 @@ class NearRows:
             Number of parts of each head; neighbours with light links are one part.
         """
         mine = self.row == row
+        outputs = outputs.reshape(*outputs.shape[:2], -1, outputs.shape[-1])
         names, sums, weights = list[Name](), list[Values](), list[Values]()
         for k in np.unique(self.head[mine]).tolist():
             near = np.flatnonzero(mine & (self.head == k))
@@ -185,8 +204,11 @@ class NearRows:
             weight = self.weights[near]
             said = weight[:, None, None] * outputs[self.neighbour[near], :, k]  # (m, R, C)
             if len(found) > most:
-                groups, found = group_parts(found, weight, most)
-                said, weight = np.tensordot(groups.toarray(), said, axes=1), groups @ weight
+                kept, rest, found = group_parts(found, weight, most)
+                said, weight = (
+                    np.concatenate([x[kept], x[rest].sum(axis=0, keepdims=True)])
+                    for x in (said, weight)
+                )
             names += found
             of_head = np.arange(outputs.shape[2]) == k
             sums.append(said[:, None] * of_head[:, None, None])

@@ -23,7 +23,6 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
@@ -36,6 +35,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from linkdist._version import __version__
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
@@ -102,7 +102,7 @@ def _make_app() -> FastAPI:
     app = FastAPI(
         title="LinkDist",
         summary="Predict nodes with a model that was trained on a graph's links.",
-        version=version("linkdist"),
+        version=__version__,
         docs_url=None,  # that page loads scripts from other hosts
         redoc_url=None,
         openapi_url="/v1/openapi.json",

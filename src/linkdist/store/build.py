@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from linkdist._version import __version__
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
@@ -136,7 +136,7 @@ def _describe(tables: Tables) -> dict[str, Any]:
     if refused:
         rule = "relations, weights and directions of links are for training on tables"
         raise OptionError(f"{rule}, so a store does not take {', '.join(refused)}.")
-    fields = asdict(tables) | {"version": VERSION, "program": version("linkdist")}
+    fields = asdict(tables) | {"version": VERSION, "program": __version__}
     for name in ("nodes", "edges"):
         path = Path(fields[name])
         open_table(path)  # raises an error if it cannot be read

@@ -21,7 +21,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -30,6 +29,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from linkdist._files import replace_text
+from linkdist._version import __version__
 from linkdist.artifacts.manifest import some
 from linkdist.errors import ModelError, StoreError
 from linkdist.tables.feature_encoder import FeatureEncoder
@@ -108,7 +108,7 @@ class Manifest(BaseModel, frozen=True):
 
     format: Literal["linkdist store"] = "linkdist store"
     version: Literal[2] = 2
-    program: str = Field(default_factory=lambda: version("linkdist"))
+    program: str = __version__
     kind: Literal["float16", "float32", "csr"]
     d: Count
     classes: tuple[str, ...]
@@ -185,7 +185,7 @@ class Manifest(BaseModel, frozen=True):
             raise StoreError(
                 f"{directory} is a store of version {number!r}, written by linkdist "
                 f"{fields.get('program', 'of another version')}; this is linkdist "
-                f"{version('linkdist')}, which reads version {VERSION}. "
+                f"{__version__}, which reads version {VERSION}. "
                 + ("Build it again." if older else "Upgrade: pip install --upgrade linkdist.")
             )
         try:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
+from linkdist.data import sparse
 from linkdist.tables.encoders import Encoder
 from linkdist.tables.parsing import (
     SEPARATORS,

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
+from linkdist.data import sparse
 from linkdist.data.graph import FeatureMatrix, stacked
 from linkdist.errors import ModelError, check_names
 from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags, Text
