@@ -79,11 +79,11 @@ def explain(
         rows = FEW
     engine = Engine(model)
     with Bars(quiet, lambda: "Nothing was written.") as bars:
-        found = list(
-            explain_table(
-                engine, engine.header, nodes, edges, ids=id, rows=rows, labels=label, callback=bars
-            )
-        )
+        each = explain_table(
+            engine.heads, engine.columns, engine.header, nodes, edges,
+            ids=id, rows=rows, labels=label, callback=bars,
+        )  # fmt: skip
+        found = list(each)
     if out is None:
         _print(found)
     else:

@@ -150,6 +150,8 @@ class Words(ColumnParts):
             weights = np.array([whole[entry[0, 0].astype(int)] for entry in self._entries])
             kept, rest, self.names = group_parts(self.names, weights, most)
             others = np.concatenate([self._entries[i] for i in rest.tolist()])
+            features, places = np.unique(others[:, 0], return_inverse=True)
+            others = np.stack([features, np.bincount(places.ravel(), others[:, 1])], axis=1)
             self._entries = [*(self._entries[i] for i in kept.tolist()), others]
 
     def features(self, present: Mask) -> sparse.csr_matrix:

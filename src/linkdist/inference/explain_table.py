@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,21 +47,10 @@ class Explained(NamedTuple):
     explanation: Explanation
 
 
-class Explainable(Protocol):
-    """A model whose predictions can be explained, such as an engine."""
-
-    @property
-    def heads(self) -> Heads:
-        """The outputs of the network."""
-
-    @property
-    def columns(self) -> PredictionColumns:
-        """What predictions become."""
-
-
 def explain_table(
-    model: Explainable,
-    described: Described,
+    heads: Heads,
+    columns: PredictionColumns,
+    model: Described,
     nodes: TableLike,
     edges: TableLike = None,
     *,
@@ -74,10 +63,12 @@ def explain_table(
 
     Parameters
     ----------
-    model : Explainable
-        Computes the predictions.
-    described : Described
-        Says how the tables are read.
+    heads : Heads
+        The network.
+    columns : PredictionColumns
+        Decides which labels are predicted.
+    model : Described
+        Says how the tables are read, such as the header of a model directory.
     nodes : path or table
         A table with the columns of the model.
     edges : path or table, mapping of str to table, or list of paths, optional
@@ -104,8 +95,8 @@ def explain_table(
         If there is no row with one of the ids, or no such class.
     """
     callback = callback or Callback()
-    chosen_labels(model.columns, labels)
-    table, (id, encoders) = open_nodes(nodes), table_columns(described)
+    chosen_labels(columns, labels)
+    table, (id, encoders) = open_nodes(nodes), table_columns(model)
     neighbours: list[Neighbours | None] | None = None
     if edges is None and not ids:
         known = id if id in table.schema.names else None
@@ -114,15 +105,15 @@ def explain_table(
     else:
         all_ids = _read_ids(table, id, callback)
         wanted = np.arange(len(all_ids)) if not ids else _places_of(all_ids, ids, id)
-        near = _near_rows(described, nodes, edges, id, all_ids, wanted[:rows], callback)
+        near = _near_rows(model, nodes, edges, id, all_ids, wanted[:rows], callback)
         places = np.union1d(wanted[:rows], near.positions)
         found, batch, features = _read(table, id, encoders, places, callback)
         wanted = np.searchsorted(places, wanted[:rows])
-        outputs, near = model.heads.outputs(features)[1], near.among(places)
+        outputs, near = heads.outputs(features)[1], near.among(places)
         neighbours = [near.neighbours(i, outputs, found, MOST) for i in range(len(wanted))]
     callback.stage("explaining")
     chosen = batch.take(pa.array(wanted))
-    for one in explain(model.heads, encoders, model.columns, chosen, neighbours, labels):
+    for one in explain(heads, encoders, columns, chosen, neighbours, labels):
         callback.progress(one.row + 1, len(wanted))
         yield Explained(found[int(wanted[one.row])], one)
 
@@ -156,7 +147,7 @@ def _places_of(all_ids: pa.Array, ids: Sequence[str], column: str) -> IntArray:
 
 
 def _near_rows(
-    described: Described,
+    model: Described,
     nodes: TableLike,
     edges: TableLike,
     id: str,
@@ -167,8 +158,8 @@ def _near_rows(
     """The rows that are linked with the wanted ones."""
     if edges is None:
         return NearRows.of(Links(np.empty((0, 2), np.int64)), len(all_ids), wanted)
-    each = trained_link_tables(Tables(nodes, edges, id, ""), described.about)
-    links = read_table_links(each, trained_relations(described.about), all_ids, id, callback)
+    each = trained_link_tables(Tables(nodes, edges, id, ""), model.about)
+    links = read_table_links(each, trained_relations(model.about), all_ids, id, callback)
     return NearRows.of(links, len(all_ids), wanted)
 
 
