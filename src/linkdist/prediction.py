@@ -153,6 +153,17 @@ def prediction_columns(saved: Saved) -> PredictionColumns:
     return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
 
 
+def torch_heads(model: Model) -> Heads:
+    """The outputs of all heads of a network, computed by PyTorch."""
+    model = model.to(torch.device("cpu"))
+
+    def outputs(features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        z, s = (model.output.natural(part) for part in _Network(model).outputs(features))
+        return z.transpose(0, 1).numpy(), s.permute(2, 1, 0, 3).numpy()
+
+    return Heads(outputs, model.alpha.numpy(), model.kappa.numpy(), model.task)
+
+
 def explanations(
     saved: Saved,
     nodes: TableLike,
@@ -163,13 +174,7 @@ def explanations(
     labels: Sequence[str] | None = None,
 ) -> list[Explained]:
     """Explain rows of a table; see `TrainedModel.explain`."""
-    model = saved.model.to(torch.device("cpu"))
-
-    def outputs(features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
-        z, s = (model.output.natural(part) for part in _Network(model).outputs(features))
-        return z.transpose(0, 1).numpy(), s.permute(2, 1, 0, 3).numpy()
-
-    heads = Heads(outputs, model.alpha.numpy(), model.kappa.numpy(), model.task)
+    heads = torch_heads(saved.model)
     columns = prediction_columns(saved)
     found = explain_table(heads, columns, saved, nodes, edges, ids=ids, rows=rows, labels=labels)
     return list(found)
