@@ -125,6 +125,9 @@ class Whole(ColumnParts):
 class Words(ColumnParts):
     """The different words of a text.
 
+    A text is encoded as a vector of length 1 in which every word has its own share, so the vector
+    of fewer words is what remains of it, scaled to length 1 again.
+
     Examples
     --------
     >>> title = Text("title").partial_fit(pa.array(["graphs and links", "links"]))
@@ -137,36 +140,38 @@ class Words(ColumnParts):
     """
 
     def __init__(self, encoder: Text, value: pa.Array, most: int) -> None:
-        self._encoder = encoder
-        times = Counter(encoder.words(text_of(value)[0].as_py() or ""))
-        counts = encoder.parse(pa.array(times, pa.large_string()), 1, Problems())
-        data = counts.data * np.repeat(list(times.values()), np.diff(counts.indptr))
-        entries = np.split(np.stack([counts.indices, data], axis=1), counts.indptr[1:-1])
-        known = {word: one for word, one in zip(times, entries, strict=False) if len(one)}
+        self._width = encoder.width
+        text = text_of(value)[0].as_py() or ""
+        times = Counter(encoder.words(text))
+        texts = pa.array([text, *times], pa.large_string())
+        # The text, then its words alone, each of which has one feature or none.
+        encoded: Any = encoder.transform(texts, problems=Problems())
+        found = np.diff(encoded.indptr)[1:] > 0
+        known = [
+            word for word, has_feature in zip(times, found.tolist(), strict=True) if has_feature
+        ]
+        self._columns, place = np.unique(encoded.indices[encoded.indptr[1] :], return_inverse=True)
+        counts = np.array([times[word] for word in known], dtype=np.float64)
+        whole = encoded[:1].toarray()[0, self._columns]
+        # Words that are hashed to the same feature share it.
+        shares = whole[place] * counts / np.bincount(place, counts)[place]
         self.names = [Name("word", encoder.name, word) for word in known]
-        self._entries = list(known.values())  # the features of each part, and their counts
+        part = np.arange(len(known))
         if len(known) > most:
-            whole = self.features(np.ones((1, len(known)), dtype=bool)).toarray()[0]
-            weights = np.array([whole[entry[0, 0].astype(int)] for entry in self._entries])
-            kept, rest, self.names = group_parts(self.names, weights, most)
-            others = np.concatenate([self._entries[i] for i in rest.tolist()])
-            features, places = np.unique(others[:, 0], return_inverse=True)
-            others = np.stack([features, np.bincount(places.ravel(), others[:, 1])], axis=1)
-            self._entries = [*(self._entries[i] for i in kept.tolist()), others]
+            kept, rest, self.names = group_parts(self.names, shares, most)
+            part[kept], part[rest] = np.arange(most - 1), most - 1
+        self._shares = np.zeros((len(self.names), len(self._columns)))  # (g, features of the text)
+        np.add.at(self._shares, (part, place), shares)
 
     def features(self, present: Mask) -> sparse.csr_matrix:
-        """The tf-idf of the words that are present: their counts add up."""
-        rows, parts = np.nonzero(present)
-        none = np.empty((0, 2))
-        entries = np.concatenate([none, *(self._entries[i] for i in parts.tolist())])
-        sizes = np.array([len(entry) for entry in self._entries], dtype=np.int64)
-        counts = np.bincount(rows, sizes[parts], minlength=len(present))
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        columns, data = entries[:, 0].astype(np.int64), entries[:, 1].astype(np.float32)
-        shape = (len(present), self._encoder.width)
-        matrix = sparse.csr_matrix((data, columns, starts), shape=shape)
-        matrix.sum_duplicates()
-        return self._encoder.transform_parsed(matrix)
+        """The tf-idf of the words that are present."""
+        rest = present @ self._shares
+        length = np.sqrt((rest**2).sum(axis=1, keepdims=True))
+        rest = np.divide(rest, length, out=rest, where=length > 0)
+        row, column = np.nonzero(rest)
+        ends = np.cumsum(np.bincount(row, minlength=len(present)))
+        entries = (rest[row, column].astype(np.float32), self._columns[column], [0, *ends])
+        return sparse.csr_matrix(entries, shape=(len(present), self._width))
 
 
 class TagParts(ColumnParts):
