@@ -15,6 +15,8 @@ from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.graph import FeatureMatrix, FloatArray, Labels
 from linkdist.data.links import Links
 from linkdist.errors import OptionError, TableError
+from linkdist.inference.explain_table import Explained, explain_table
+from linkdist.inference.heads import Heads
 from linkdist.inference.table import (
     Predicted,
     table_columns,
@@ -156,6 +158,33 @@ class _Network:
 def prediction_columns(saved: Saved) -> PredictionColumns:
     """What the predictions of a model become."""
     return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
+
+
+def torch_heads(model: Model) -> Heads:
+    """The outputs of all heads of a network, computed by PyTorch."""
+    model = model.to(torch.device("cpu"))
+
+    def outputs(features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        z, s = (model.output.natural(part) for part in _Network(model).outputs(features))
+        return z.transpose(0, 1).numpy(), s.permute(2, 1, 0, 3).numpy()
+
+    return Heads(outputs, model.alpha.numpy(), model.kappa.numpy(), model.task)
+
+
+def explanations(
+    saved: Saved,
+    nodes: TableLike,
+    edges: TableLike = None,
+    *,
+    ids: Sequence[str] | None = None,
+    rows: int | None = None,
+    labels: Sequence[str] | None = None,
+) -> list[Explained]:
+    """Explain rows of a table; see `TrainedModel.explain`."""
+    heads = torch_heads(saved.model)
+    columns = prediction_columns(saved)
+    found = explain_table(heads, columns, saved, nodes, edges, ids=ids, rows=rows, labels=labels)
+    return list(found)
 
 
 def evaluate(

@@ -28,9 +28,10 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.inference.drift import THRESHOLD
 from linkdist.inference.drift_report import DriftReport
 from linkdist.inference.drift_table import Reference, drift
+from linkdist.inference.explain_table import Explained
 from linkdist.inference.table import Predicted, table_columns
 from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
-from linkdist.prediction import evaluate, prediction_columns, predictions
+from linkdist.prediction import evaluate, explanations, prediction_columns, predictions
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation
@@ -293,6 +294,31 @@ class TrainedModel(Saved):
         if columns.lacks_intervals(part.linked):
             raise ModelError(f"{NO_INTERVALS}.")
         return columns.interval(part.values, part.linked)
+
+    def explain(
+        self,
+        nodes: TableLike,
+        links: TableLike = None,
+        *,
+        ids: Sequence[str] | None = None,
+        rows: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> list[Explained]:
+        """What speaks for and against the predictions of rows.
+
+        Parameters
+        ----------
+        nodes, links
+            As in `predict`.
+        ids, rows, labels
+            As in `linkdist.inference.explain_table.explain_table`.
+
+        Returns
+        -------
+        list of Explained
+            The id and the `linkdist.inference.explain.Explanation` of each row and class.
+        """
+        return explanations(self, nodes, links, ids=ids, rows=rows, labels=labels)
 
     def _predicted(self, nodes: TableLike, links: TableLike) -> Predicted:
         """The predictions of all rows."""

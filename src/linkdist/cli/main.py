@@ -7,6 +7,7 @@ from typing import Annotated
 from linkdist.cli.benchmark import benchmark
 from linkdist.cli.check import check, evaluate, suggest
 from linkdist.cli.drift import drift
+from linkdist.cli.explain import explain
 from linkdist.cli.paper import datasets, report, reproduce
 from linkdist.cli.predict import export, predict, update
 from linkdist.cli.program import Debug, make_app, run, version_option
@@ -34,7 +35,7 @@ OWN, NAMED = "Your own data", "Named data sets"
 app.command(rich_help_panel=OWN)(check)
 # Train names the command that a data set's name is for.
 app.command(rich_help_panel=OWN, context_settings={"allow_extra_args": True})(train)
-for command in (predict, evaluate, drift, suggest, update, export, serve):
+for command in (predict, explain, evaluate, drift, suggest, update, export, serve):
     app.command(rich_help_panel=OWN)(command)
 app.add_typer(store, name="store", rich_help_panel=OWN)
 for command in (datasets, benchmark, reproduce, report):

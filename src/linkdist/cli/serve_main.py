@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from linkdist.cli.explain import explain
 from linkdist.cli.predict_onnx import predict
 from linkdist.cli.program import Debug, make_app, run, version_option
 from linkdist.cli.serve import serve
@@ -23,7 +24,7 @@ def program(
     """Serve a model that 'linkdist train' wrote, and predict tables with it, without PyTorch."""
 
 
-for command in (serve, predict):
+for command in (serve, predict, explain, drift):
     app.command()(command)
 
 

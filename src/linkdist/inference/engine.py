@@ -34,6 +34,7 @@ from linkdist.data import sparse
 from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
+from linkdist.inference.heads import Heads
 from linkdist.tables.prediction_columns import PredictionColumns
 
 CHUNK = 4096
@@ -124,6 +125,12 @@ class Engine:
         scores = (share * header.own[:, None] + 1 - share) * own + around
         p: FloatArray = _mean(scores, header.task).mean(axis=1, dtype=np.float32)
         return p
+
+    @property
+    def heads(self) -> Heads:
+        """What explanations need."""
+        header = self.header
+        return Heads(self.outputs, header.alpha, header.own, header.task)
 
     def _run(self, outputs: Sequence[str], features: FeatureMatrix) -> list[FloatArray]:
         """Compute outputs in chunks, so that few rows are dense at once."""

@@ -132,7 +132,7 @@ def table_predictions(
     batches = labelled_batches(table, id, label, encoders, problems=problems)
     waiting: list[tuple[pa.Array, pa.Array, Any]] = []
     for own_ids, labels, x in batches:
-        ids = _ids(table, own_ids, done)
+        ids = batch_ids(table, own_ids, done)
         if edges is None:
             yield Predicted(ids, labels, network.probabilities(x))
         else:
@@ -146,7 +146,7 @@ def table_predictions(
     if edges is not None:
         all_ids, all_labels, outputs = zip(*waiting, strict=True)
         ids = pa.concat_arrays(all_ids)
-        links = _read_links(each, trained_relations(model.about), ids, str(id), callback)
+        links = read_table_links(each, trained_relations(model.about), ids, str(id), callback)
         p = network.with_links(outputs, links)
         yield Predicted(ids, pa.concat_arrays(all_labels), p, has_neighbours(links, len(ids)))
 
@@ -197,14 +197,14 @@ def warn_of_gaps(
         callback.note(f"Warning: {text}")
 
 
-def _ids(table: Table, ids: pa.Array, done: int) -> pa.Array:
+def batch_ids(table: Table, ids: pa.Array, done: int) -> pa.Array:
     """The ids of a batch after `done` rows; those of several node tables as GRAPH/ID."""
     if not isinstance(table, GraphTables):
         return ids
     return shown_ids(ids, table.groups[done : done + len(ids)], table.graphs)
 
 
-def _read_links(
+def read_table_links(
     each: Mapping[str | None, Tables],
     relations: tuple[str, ...],
     ids: pa.Array,

@@ -2,6 +2,7 @@
 
 POST /v1/predict          rows as JSON            GET /            the page
 POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
+POST /v1/explain          rows as JSON
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
 
 How a prediction request is handled::
@@ -41,6 +42,7 @@ from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, mod
 from linkdist.serve.caution import Abstain, Sets, cautious
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
+from linkdist.serve.explain import router as explanations
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
@@ -98,6 +100,7 @@ def make_app(settings: Settings | None = None) -> Guard:
         Path(settings.model), settings.waiting, metrics, settings.drift_rows
     )
     app.state.free_places = asyncio.Semaphore(settings.tables)
+    app.state.explaining = asyncio.Semaphore(1)
     return Guard(app, token, metrics)
 
 
@@ -114,7 +117,7 @@ def _make_app() -> FastAPI:
     app.openapi = lambda: _served_openapi(app)  # type: ignore[method-assign]
     for kind in (RefusedError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)
-    for router in (predictions, description, monitoring):
+    for router in (predictions, explanations, description, monitoring):
         app.include_router(router)
     policy = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
     for file in (files("linkdist.serve") / "page").iterdir():
@@ -318,5 +321,6 @@ def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
     document["components"]["schemas"] |= {**request.pop("$defs", {}), "Request": request}
     json = {"schema": {"$ref": template.format(model="Request")}, "example": request.pop("example")}
     body = {"required": True, "content": {"application/json": json}}
-    document["paths"]["/v1/predict"]["post"]["requestBody"] = body
+    for path in ("/v1/predict", "/v1/explain"):
+        document["paths"][path]["post"]["requestBody"] = body
     return document
