@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from linkdist.cli.drift import drift
 from linkdist.cli.explain import explain
 from linkdist.cli.predict_onnx import predict
 from linkdist.cli.program import Debug, make_app, run, version_option
