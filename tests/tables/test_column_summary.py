@@ -5,12 +5,13 @@ import pyarrow as pa
 import pytest
 
 from linkdist.tables.agreement import find_pairs, mean_and_error, telling_words
-from linkdist.tables.bag_encoders import Categorical, Tags, Text
+from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.bins import NumberBins, bins_from_state, fit_bins
 from linkdist.tables.column_summary import Counts, summarise_columns
 from linkdist.tables.column_values import column_values, unseen_shares
 from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.tables.table_sample import TableSample
+from linkdist.tables.text_encoders import Text
 
 RANDOM = np.random.default_rng(0)
 

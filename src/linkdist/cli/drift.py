@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
 from linkdist.cli.console import Bars, note, print_table
+from linkdist.cli.engine import load_engine
 from linkdist.cli.options import JsonFile, ModelDir, MoreLinks, Quiet, check_json, write_json
 from linkdist.errors import OptionError
 
 if TYPE_CHECKING:
     from linkdist.inference.drift_report import Change, Drift, DriftReport
-    from linkdist.inference.drift_table import Reference
 
 ALARM = 3
 """The exit code if something has changed; 2 is a mistake, such as a missing column."""
@@ -46,12 +45,12 @@ def drift(
     by classes and confidence. Labels are compared if the table has them.
     """
     from linkdist._files import replace_text
-    from linkdist.inference.drift_table import drift
+    from linkdist.inference.drift_table import Reference, drift
 
     check_json(json_file)
     if out is not None and (out.is_dir() or not out.resolve().parent.is_dir()):
         raise OptionError(f"--out must be a file in an existing folder; found {out}.")
-    reference = _reference(model)
+    reference = Reference.of_engine(load_engine(model))
     with Bars(quiet) as bars:
         report = drift(reference, nodes, edges, threshold=threshold, callback=bars)
     if out is not None:
@@ -64,19 +63,6 @@ def drift(
     note(str(report))
     if report.alarms:
         raise Exit(ALARM)
-
-
-def _reference(model: Path) -> Reference:
-    """The model, through ONNX Runtime where it is installed: that starts faster than PyTorch."""
-    from linkdist.inference.drift_table import Reference
-
-    if find_spec("onnxruntime") is not None:
-        from linkdist.inference.engine import Engine
-
-        return Reference.of_engine(Engine(model))
-    from linkdist.trained_model import load_model
-
-    return load_model(model).reference()
 
 
 def _page(model: str, table: str, report: DriftReport) -> str:

@@ -72,6 +72,23 @@ Force = Annotated[
     bool,
     Option("--force", help="A model of another training in the directory is replaced."),
 ]
+Sets: TypeAlias = Annotated[
+    float | None,
+    Option(
+        metavar="SHARE",
+        help="Add a column with a set of classes, which contains the true class of this share "
+        "of rows, such as 0.9 (conformal prediction).",
+    ),
+]
+Abstain: TypeAlias = Annotated[
+    float | None,
+    Option(
+        metavar="SHARE",
+        help="Leave the label of the least certain rows empty: this share of rows that are "
+        "like the training, such as 0.2.",
+    ),
+]
+
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Only warnings, errors and the result are printed.")
 ]

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note
 from linkdist.cli.options import (
+    Abstain,
     Address,
     Device,
     Force,
@@ -16,6 +17,7 @@ from linkdist.cli.options import (
     ModelDir,
     MoreLinks,
     Quiet,
+    Sets,
     grouped,
     same_command,
 )
@@ -39,22 +41,8 @@ def predict(
         ),
     ],
     edges: MoreLinks = None,
-    sets: Annotated[
-        float | None,
-        Option(
-            metavar="SHARE",
-            help="Add a column with a set of classes, which contains the true class of this share "
-            "of rows, such as 0.9 (conformal prediction).",
-        ),
-    ] = None,
-    abstain: Annotated[
-        float | None,
-        Option(
-            metavar="SHARE",
-            help="Leave the label of the least certain rows empty: this share of rows that are "
-            "like the training, such as 0.2.",
-        ),
-    ] = None,
+    sets: Sets = None,
+    abstain: Abstain = None,
     device: Device = "auto",
     workers: Annotated[
         int | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from linkdist.cli.options import ModelDir, MoreLinks, Quiet
+from linkdist.cli.options import Abstain, ModelDir, MoreLinks, Quiet, Sets
 from linkdist.errors import OptionError
 
 
@@ -18,6 +18,8 @@ def predict(
     ],
     out: Annotated[Path, Option(metavar="FILE", help="The .parquet or .csv file to write.")],
     edges: MoreLinks = None,
+    sets: Sets = None,
+    abstain: Abstain = None,
     quiet: Quiet = False,
 ) -> None:
     """Predict nodes from features or, with --edges, with links.
@@ -26,9 +28,13 @@ def predict(
     for a number, predicted, and low and high, the ends of a prediction interval that contains the
     true number with a probability of 90 %; for several labels, the labels as in the training and
     their probabilities. Links are read with the columns of the training.
+
+    --sets and --abstain are for classes. They use predictions of labels that training had not seen,
+    so they hold for rows that are like those of the training.
     """
     from linkdist.cli.console import Bars, note
     from linkdist.inference.predict import predict
+    from linkdist.tables.certainty import Caution
 
     if nodes.is_dir():
         raise OptionError(
@@ -36,5 +42,6 @@ def predict(
             "use 'linkdist predict', which predicts directories."
         )
     with Bars(quiet, lambda: f"{out} was not changed.") as bars:
-        count = predict(model, nodes, out, edges=edges, callback=bars)
+        caution = Caution(sets, abstain)
+        count = predict(model, nodes, out, edges=edges, callback=bars, caution=caution)
     note(f"{count} nodes predicted: {out}")

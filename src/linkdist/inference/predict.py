@@ -7,6 +7,7 @@ from pathlib import Path
 from linkdist.inference.engine import Engine
 from linkdist.inference.table import table_columns, table_predictions, write_predictions
 from linkdist.progress import Callback
+from linkdist.tables.certainty import PLAIN, Caution
 from linkdist.tables.io import TableLike
 
 
@@ -17,6 +18,7 @@ def predict(
     *,
     edges: TableLike = None,
     callback: Callback | None = None,
+    caution: Caution = PLAIN,
 ) -> int:
     """Predict a table of nodes; without links it may be larger than memory.
 
@@ -35,6 +37,8 @@ def predict(
         outputs of all nodes are in memory.
     callback : Callback, optional
         Receives progress and messages.
+    caution : Caution, optional
+        Conformal sets, or a share of rows that is left unanswered.
 
     Returns
     -------
@@ -43,5 +47,6 @@ def predict(
     """
     engine = Engine(model)
     column, _ = table_columns(engine.header)
+    columns = engine.columns.cautious(caution)
     parts = table_predictions(engine, engine.header, nodes, edges, id=column, callback=callback)
-    return write_predictions(parts, out, column, engine.columns, callback)
+    return write_predictions(parts, out, column, columns, callback)
