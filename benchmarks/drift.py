@@ -23,6 +23,7 @@ import linkdist
 
 COLUMNS = ("days", "views", "partner", "games")
 SIZES = (100, 200, 500, 1000)
+WORDS = {"scaled": "times 10", "shuffled": "shuffled", "half_missing": "half missing"}
 COUNTRIES = ("ENGB", "ES", "PTBR")
 
 
@@ -58,7 +59,7 @@ def draw(table, size, seed):
 
 
 def scaled(column, seed):
-    return pa.array(2 * column.to_numpy()) if pa.types.is_integer(column.type) else None
+    return pa.array(10 * column.to_numpy()) if pa.types.is_integer(column.type) else None
 
 
 def shuffled(column, seed):
@@ -68,17 +69,16 @@ def shuffled(column, seed):
 def half_missing(column, seed):
     values = column.combine_chunks()
     kept = np.random.default_rng(seed).permutation(len(values)) % 2 == 0
-    return pa.array(
-        [value if keep else None for value, keep in zip(values.to_pylist(), kept, strict=True)]
-    )
+    pairs = zip(values.to_pylist(), kept.tolist(), strict=True)
+    return pa.array([value if keep else None for value, keep in pairs])
 
 
-def disturbances(model, table, draws, label=True):
+def disturbances(model, table, draws):
     """How often the disturbed column is named, and how often another one is."""
     rows = []
     for change in (scaled, shuffled, half_missing):
         for name in COLUMNS:
-            row = {"measured": f"{name} {change.__name__.replace('_', ' ')}"}
+            row = {"measured": f"{name} {WORDS[change.__name__]}"}
             for size in SIZES:
                 named = others = 0
                 for seed in range(draws):

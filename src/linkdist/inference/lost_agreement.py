@@ -87,8 +87,8 @@ def _agreements(counts: Counts, left_out: Collection[int]) -> dict[int, Agreemen
         (before, error), (now, own) = mean_and_error(reference), mean_and_error(sums)
         if pair.first in left_out or pair.second in left_out or sums[0] < 2:
             continue
-        # A table with few different rows has too small an error: the scores have variance 1.
-        own = max(own, float(1 / np.sqrt(sums[0])))
+        # A small table may lack the few rows that agree most, and its error is then too small.
+        own = max(own, error * float(np.sqrt(reference[0] / sums[0])))
         for k, other in ((pair.first, pair.second), (pair.second, pair.first)):
             by_column.setdefault(k, []).append((other, before, now, float(np.hypot(error, own))))
     return {k: _mean_over_partners(parts) for k, parts in by_column.items()}
