@@ -41,6 +41,7 @@ from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
+from linkdist.serve.explain import Turns
 from linkdist.serve.explain import router as explanations
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
 from linkdist.serve.metrics import Metrics
@@ -97,7 +98,7 @@ def make_app(settings: Settings | None = None) -> Guard:
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
     app.state.free_places = asyncio.Semaphore(settings.tables)
-    app.state.explaining = asyncio.Semaphore(1)
+    app.state.explaining = Turns()
     return Guard(app, token, metrics)
 
 
