@@ -172,16 +172,13 @@ class Text(Encoder):
             raise ValueError("frequencies must lie between 0 and the number of rows")
         return cls(state["name"], state["rows"], counts.tolist())
 
-    def words(self, text: str) -> list[str]:
-        """The words of a text, in order and with repetitions."""
-        return WORD.findall(text.lower())
-
     def parse(self, column: pa.Array, first_row: int, problems: Problems) -> sparse.csr_matrix:
         """Counts of the hashed words, (n, width)."""
         columns: list[int] = []
         ends = [0]
         for text in self._parse_text(column, first_row, problems).to_pylist():
-            columns.extend(crc32(word.encode()) % self.width for word in self.words(text or ""))
+            words = WORD.findall(text.lower()) if text else ()
+            columns.extend(crc32(word.encode()) % self.width for word in words)
             ends.append(len(columns))
         ones = np.ones(len(columns), dtype=np.float32)
         counts = sparse.csr_matrix((ones, columns, ends), shape=(len(column), self.width))
