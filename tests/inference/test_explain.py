@@ -11,6 +11,7 @@ import torch
 
 from linkdist.data.links import Links
 from linkdist.errors import OptionError, TableError
+from linkdist.inference import explain_parts
 from linkdist.inference.engine import Engine
 from linkdist.inference.explain import explain
 from linkdist.inference.explain_parts import RowParts
@@ -123,14 +124,15 @@ def test_other_classes_can_be_explained(engine, rows):
         explained(engine, rows[:1], labels=["physic"])
 
 
-def test_long_texts_have_one_part_for_their_light_words(engine):
-    words = [f"word{k}" for k in range(400)]
+def test_long_texts_have_one_part_for_their_light_words(engine, monkeypatch):
+    monkeypatch.setattr("linkdist.inference.explain.MOST", 16)
+    words = list(engine.header.encoders.columns[0].frequencies)[:40]
     row = {"title": " ".join([*words, *words[:5] * 40]), "venue": "letters", "year": 1990}
     (one,) = explained(engine, [row])
     (rest,) = [part for part in one.parts if part.kind == "words"]
     kept = [part.value for part in one.parts if part.kind == "word"]
-    assert rest.value == "145 other words"
-    assert len(kept) == 255
+    assert rest.value == "25 other words"
+    assert len(kept) == 15
     assert set(words[:5]) <= set(kept)
     k = engine.header.classes.index(one.label)
     score, without = log_odds(
@@ -138,6 +140,18 @@ def test_long_texts_have_one_part_for_their_light_words(engine):
     )
     assert rest.contribution == pytest.approx(score - without, abs=1e-4)
     assert one.base + sum(part.contribution for part in one.parts) == pytest.approx(score, abs=1e-4)
+
+
+def test_words_that_the_encoder_finds_elsewhere_are_one_part(engine, rows, monkeypatch):
+    found = [word for word in rows[0]["title"].split() if word != "photon"]
+    monkeypatch.setattr(explain_parts, "words_of", lambda text: found)
+    (one,) = explained(engine, rows[:1])
+    (rest,) = [part for part in one.parts if part.kind == "words"]
+    assert rest.value == "other words"
+    k = engine.header.classes.index(one.label)
+    score, without = log_odds(engine, [rows[0], {**rows[0], "title": " ".join(found)}], k)
+    assert rest.contribution == pytest.approx(score - without, abs=1e-4)
+    assert one.score == pytest.approx(score, abs=1e-4)
 
 
 def test_parts_of_every_kind_of_column(tmp_path):

@@ -86,6 +86,21 @@ def test_the_time_is_limited(papers_model):
         explain.answer(engine, body, app.app.state.settings, None, deadline=0.0)
 
 
+def test_a_busy_service_refuses_before_the_body_is_read(papers_model, monkeypatch):
+    monkeypatch.setattr(explain, "PLACES", 0)
+    with TestClient(make_app(Settings(str(papers_model)))) as client:
+        refused = client.post(
+            "/v1/explain", content=b"not read", headers={"Content-Type": "application/json"}
+        )
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "too many explanations" in refused.json()["error"]
+
+
+def test_large_requests_are_refused(client, monkeypatch):
+    monkeypatch.setattr(explain, "MAX_BYTES", 100)
+    assert "the body may have 100 bytes" in why(client).json()["error"]
+
+
 def test_every_kind_of_column(tmp_path):
     app = make_app(Settings(str(of_all_kinds(tmp_path / "model"))))
     row = {"day": "2004-05-31", "genre": "war|love", "topics": ["b"], "price": 3, "v": [0, 1]}

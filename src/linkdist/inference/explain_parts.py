@@ -131,7 +131,8 @@ class Words(ColumnParts):
 
     Examples
     --------
-    >>> title = Text("title").partial_fit(pa.array(["graphs and links", "links"]))
+    >>> from linkdist.tables.feature_encoder import ENCODERS
+    >>> title = ENCODERS["text"]("title").partial_fit(pa.array(["graphs and links", "links"]))
     >>> words = Words(title, pa.array(["Links, LINKS and graphs"]), most=3)
     >>> [name.value for name in words.names]
     ['links', 'and', 'graphs']
@@ -144,25 +145,35 @@ class Words(ColumnParts):
         self._width = encoder.width
         text = text_of(value)[0].as_py() or ""
         times = Counter(words_of(text))
-        texts = pa.array([text, *times], pa.large_string())
         # The text, then its words alone, each of which has one feature or none.
+        texts = pa.array([text, *times], pa.large_string())
         encoded: Any = encoder.transform(texts, problems=Problems())
-        found = np.diff(encoded.indptr)[1:] > 0
-        known = [
-            word for word, has_feature in zip(times, found.tolist(), strict=True) if has_feature
-        ]
-        self._columns, place = np.unique(encoded.indices[encoded.indptr[1] :], return_inverse=True)
+        first = encoded.indptr[1]
+        has_feature = np.diff(encoded.indptr)[1:] > 0
+        known = [word for word, has in zip(times, has_feature.tolist(), strict=True) if has]
+        self._columns, places = np.unique(encoded.indices, return_inverse=True)
+        place, whole = places[first:], encoded[:1].toarray()[0, self._columns]
         counts = np.array([times[word] for word in known], dtype=np.float64)
-        whole = encoded[:1].toarray()[0, self._columns]
         # Words that are hashed to the same feature share it.
         shares = whole[place] * counts / np.bincount(place, counts)[place]
         self.names = [Name("word", encoder.name, word) for word in known]
-        part = np.arange(len(known))
-        if len(known) > most:
+        self._shares = self._grouped(place, shares, most)
+        # What the encoder finds in the text but not in its words: it may read rare letters in
+        # another way.
+        rest = np.where(np.isin(np.arange(len(whole)), place), 0, whole)
+        if rest.any():
+            self.names.append(Name("words", encoder.name, "other words"))
+            self._shares = np.concatenate([self._shares, rest[None]])
+
+    def _grouped(self, place: Places, shares: Values, most: int) -> Values:
+        """The share of each part in each feature of the text, (g, features)."""
+        part = np.arange(len(place))
+        if len(place) > most:
             kept, rest, self.names = group_parts(self.names, shares, most)
             part[kept], part[rest] = np.arange(most - 1), most - 1
-        self._shares = np.zeros((len(self.names), len(self._columns)))  # (g, features of the text)
-        np.add.at(self._shares, (part, place), shares)
+        each = np.zeros((len(self.names), len(self._columns)))
+        np.add.at(each, (part, place), shares)
+        return each
 
     def features(self, present: Mask) -> sparse.csr_matrix:
         """The tf-idf of the words that are present."""

@@ -42,6 +42,7 @@ from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, mod
 from linkdist.serve.caution import Abstain, Sets, cautious
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
+from linkdist.serve.explain import Turns
 from linkdist.serve.explain import router as explanations
 from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
 from linkdist.serve.metrics import Metrics
@@ -100,7 +101,7 @@ def make_app(settings: Settings | None = None) -> Guard:
         Path(settings.model), settings.waiting, metrics, settings.drift_rows
     )
     app.state.free_places = asyncio.Semaphore(settings.tables)
-    app.state.explaining = asyncio.Semaphore(1)
+    app.state.explaining = Turns()
     return Guard(app, token, metrics)
 
 

@@ -28,7 +28,20 @@ from linkdist.serve.settings import Settings
 MAX_ROWS = 100
 """Rows that a request may explain: each takes as long as hundreds of predictions."""
 
+MAX_BYTES = 1 << 20
+"""Largest size of a request: its rows are computed in this process."""
+
+PLACES = 8
+"""Requests that wait or are computed; others are refused before their bodies are read."""
+
 router = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
+
+
+class Turns:
+    """Lets explanations wait, and computes one at a time, so that predictions have room."""
+
+    def __init__(self) -> None:
+        self.places, self.turn = asyncio.Semaphore(PLACES), asyncio.Lock()
 
 
 class PartOfRow(BaseModel):
@@ -90,18 +103,15 @@ async def explain_rows(
     engine: ServedModel = request.app.state.current.engine
     check_content_type(request, "application/json")
     request.app.state.current.batcher.check_room()
-    body = await read_body(request, settings.body_bytes, settings.seconds)
-    deadline = time.monotonic() + settings.seconds
-    try:
-        async with asyncio.timeout(settings.seconds):
-            # One request at a time, so that predictions do not wait for explanations.
-            await request.app.state.explaining.acquire()
-    except TimeoutError:
-        raise _too_slow(settings.seconds) from None
-    try:
-        content = await asyncio.to_thread(answer, engine, body, settings, label, deadline)
-    finally:
-        request.app.state.explaining.release()
+    turns: Turns = request.app.state.explaining
+    if turns.places.locked():
+        raise RefusedError(503, "too many explanations wait. Try again in a second.")
+    async with turns.places:
+        most = min(settings.body_bytes, MAX_BYTES)
+        body = await read_body(request, most, settings.seconds)
+        deadline = time.monotonic() + settings.seconds
+        async with turns.turn:
+            content = await asyncio.to_thread(answer, engine, body, settings, label, deadline)
     return Response(content, media_type="application/json")
 
 
@@ -138,7 +148,8 @@ def answer(
         for one in _explanations(engine, request, labels):
             found.append(asdict(one))
             if time.monotonic() > deadline:
-                raise _too_slow(settings.seconds)
+                text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
+                raise RefusedError(503, text)
     except (OptionError, TableError) as error:
         raise RefusedError(422, str(error)) from error
     content: dict[str, Any] = {"version": engine.header.version, "explanations": found}
@@ -177,7 +188,3 @@ def _neighbours(engine: ServedModel, request: PredictionRequest) -> list[Neighbo
     _, outputs = engine.outputs(engine.schema.encode(columns))
     names = list(map(str, near.positions.tolist()))
     return [near.neighbours(row, outputs, names, MOST) for row in range(request.rows)]
-
-
-def _too_slow(seconds: float) -> RefusedError:
-    return RefusedError(503, f"no answer within {seconds:g} seconds. Send fewer rows at once.")
