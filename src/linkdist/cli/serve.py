@@ -15,6 +15,11 @@ from typer import Option, echo
 from linkdist.cli.options import ModelDir
 from linkdist.errors import OptionError
 
+EXTRA = (
+    "fastapi", "onnxruntime", "prometheus_client", "pydantic", "python_multipart", "uvicorn",
+)  # fmt: skip
+"""The modules that the extra `serve` installs."""
+
 DRAIN = 30
 """Seconds that open requests may still take after SIGTERM."""
 
@@ -59,7 +64,7 @@ def serve(
 
 def _check_extra() -> None:
     try:
-        for name in ("fastapi", "onnxruntime", "prometheus_client", "pydantic", "uvicorn"):
+        for name in EXTRA:
             import_module(name)
     except ImportError as error:
         raise OptionError(

@@ -26,7 +26,7 @@ from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -40,12 +40,14 @@ from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
+from linkdist.serve.forms import CONTENT, save_files
+from linkdist.serve.guard import Guard, check_content_type, read_body
+from linkdist.serve.linked_table import predict_files
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import Streamed, TablePrediction, table_suffix
+from linkdist.serve.table_prediction import Streamed
 from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
@@ -58,7 +60,6 @@ SVG, HTML = "image/svg+xml", "text/html"
 PAGE_TYPES = {".html": HTML, ".css": "text/css", ".js": "text/javascript", ".svg": SVG}
 
 NDJSON = "application/x-ndjson"
-BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TABLE = {
     "description": "The id of each row, and its class, its number with an interval, or its labels; "
     "with probabilities, if there are classes or labels.",
@@ -186,13 +187,19 @@ async def _run(size: int, function: Callable[..., T], *args: object) -> T:
     summary="Predict a table",
     response_class=Response,
     responses={200: TABLE},
-    openapi_extra={"requestBody": {"required": True, "content": BINARY}},
+    openapi_extra={"requestBody": {"required": True, "content": CONTENT}},
 )
 async def predict_table(
     request: Request,
-    name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
+    name: Annotated[
+        str | None,
+        Query(description="The file's name; its suffix names the format. A form has names."),
+    ] = None,
 ) -> Response:
     """Predict a Parquet, CSV or JSON lines file with the model's columns.
+
+    The body is the file itself, or a form with the file and optionally a table of the links between
+    its rows.
 
     With `Accept: application/x-ndjson` the answer is a stream of JSON lines:
     `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ..., "notices": [...]}` or an
@@ -200,17 +207,16 @@ async def predict_table(
     """
     state = request.app.state
     settings: Settings = state.settings
-    engine, suffix = state.current.engine, table_suffix(name)
+    engine: ServedModel = state.current.engine
     if state.free_places.locked():
         text = f"{settings.tables} tables are being predicted. Try again in a minute."
         raise RefusedError(503, text)
     await state.free_places.acquire()
     with contextlib.ExitStack() as resources:
         resources.callback(state.free_places.release)
-        file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
-        await save_body(file, request, settings.file_bytes, settings.seconds)
-        path = Path(file.name)
-        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics)
+        most_links = len(engine.header.relations)
+        nodes, links = await save_files(request, name, settings, resources, most_links)
+        table = await asyncio.to_thread(predict_files, nodes, links, engine, state.metrics)
         if NDJSON in request.headers.get("accept", ""):
             return Streamed(table.lines(), NDJSON, resources.pop_all())
         output = resources.enter_context(TemporaryFile())
