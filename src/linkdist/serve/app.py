@@ -3,6 +3,7 @@
 POST /v1/predict          rows as JSON            GET /            the page
 POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
+GET  /docs                the reference           GET /openapi.json
 
 How a prediction request is handled::
 
@@ -22,6 +23,7 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable
+from copy import deepcopy
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
@@ -39,6 +41,7 @@ from starlette.routing import Route
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
+from linkdist.serve.document import add_table_example, add_token
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.forms import CONTENT, save_files
 from linkdist.serve.guard import Guard, check_content_type, read_body
@@ -58,6 +61,8 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 SVG, HTML = "image/svg+xml", "text/html"
 PAGE_TYPES = {".html": HTML, ".css": "text/css", ".js": "text/javascript", ".svg": SVG}
+
+PAGES = {"index.html": "/", "docs.html": "/docs"}
 
 NDJSON = "application/x-ndjson"
 TABLE = {
@@ -104,9 +109,8 @@ def _make_app() -> FastAPI:
         title="LinkDist",
         summary="Predict nodes with a model that was trained on a graph's links.",
         version=version("linkdist"),
-        docs_url=None,  # that page loads scripts from other hosts
+        docs_url=None,  # that page loads scripts from other hosts; ours is a file of the page
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
         lifespan=_lifespan,
     )
     app.openapi = lambda: _served_openapi(app)  # type: ignore[method-assign]
@@ -114,11 +118,12 @@ def _make_app() -> FastAPI:
         app.add_exception_handler(kind, _refuse)
     for router in (predictions, description, monitoring):
         app.include_router(router)
+    app.add_api_route("/v1/openapi.json", _document, include_in_schema=False)
     policy = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
     for file in (files("linkdist.serve") / "page").iterdir():
         media_type = PAGE_TYPES[Path(file.name).suffix]
         response = Response(file.read_bytes(), media_type=media_type, headers=policy)
-        path = "/" if file.name == "index.html" else f"/{file.name}"
+        path = PAGES.get(file.name, f"/{file.name}")
         app.router.routes.append(Route(path, response, methods=["GET"]))
     return app
 
@@ -193,7 +198,10 @@ async def predict_table(
     request: Request,
     name: Annotated[
         str | None,
-        Query(description="The file's name; its suffix names the format. A form has names."),
+        Query(
+            description="The name of the file; its suffix names the format. The files of a form "
+            "have names of their own."
+        ),
     ] = None,
 ) -> Response:
     """Predict a Parquet, CSV or JSON lines file with the model's columns.
@@ -299,6 +307,11 @@ def openapi() -> dict[str, Any]:
     return _openapi(_make_app(), RequestSchema(header))
 
 
+async def _document(request: Request) -> Response:
+    """The document at the address that it had in the first version of the service."""
+    return JSONResponse(request.app.openapi())
+
+
 def _served_openapi(app: FastAPI) -> dict[str, Any]:
     """The document with the columns and the task of the model that is served now."""
     engine: ServedModel = app.state.current.engine
@@ -306,16 +319,20 @@ def _served_openapi(app: FastAPI) -> dict[str, Any]:
     of_task = {"$ref": f"#/components/schemas/{KINDS[engine.header.task].__name__}"}
     answer = document["components"]["schemas"]["Answer"]["properties"]
     answer["predictions"] = {"type": "array", "title": "Predictions", "items": of_task}
+    document["info"]["title"] = f"{engine.name} · LinkDist"
+    if app.state.settings.token_file:
+        add_token(document)
     return document
 
 
 def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
     """The document of the app, with the columns of a model."""
-    document = FastAPI.openapi(app)
+    document = deepcopy(FastAPI.openapi(app))  # it is the same for every model
     template = "#/components/schemas/{model}"
     request = schema.model.model_json_schema(ref_template=template)
     document["components"]["schemas"] |= {**request.pop("$defs", {}), "Request": request}
     json = {"schema": {"$ref": template.format(model="Request")}, "example": request.pop("example")}
     body = {"required": True, "content": {"application/json": json}}
     document["paths"]["/v1/predict"]["post"]["requestBody"] = body
+    add_table_example(document, schema.header)
     return document

@@ -78,7 +78,7 @@ async def save_files(
     request : Request
         The request, whose body was not read.
     name : str, optional
-        The name of the table. A plain body needs it; a form has names of its own.
+        The name of the table. A plain body needs it; the files of a form have names.
     settings : Settings
         Has the limits of the body.
     resources : ExitStack
@@ -100,7 +100,7 @@ async def save_files(
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind == FORM.encode():
-        form = Form(options.get(b"boundary", b""), name, resources, most_links)
+        form = Form(options.get(b"boundary", b""), resources, most_links)
         sink: Any = form  # it is written like a file
         await save_body(sink, request, settings.file_bytes, settings.seconds)
         return form.uploads()
@@ -119,8 +119,6 @@ class Form:
     ----------
     boundary : bytes
         What separates the parts of the body.
-    name : str or None
-        The name of the table, instead of that in the form.
     resources : ExitStack
         Removes the files when it is closed.
     most_links : int
@@ -130,7 +128,7 @@ class Form:
     --------
     >>> body = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
     >>> with ExitStack() as resources:
-    ...     form = Form(b"x", None, resources, 1)
+    ...     form = Form(b"x", resources, 1)
     ...     form.write(body + b"paper,year\n1,1999\n\r\n--x--\r\n")
     ...     form.flush()
     ...     table, links = form.uploads()
@@ -138,10 +136,8 @@ class Form:
     ('a.csv', 'paper,year\n1,1999\n', [])
     """
 
-    def __init__(
-        self, boundary: bytes, name: str | None, resources: ExitStack, most_links: int
-    ) -> None:
-        self.name, self.resources, self.most_links = name, resources, most_links
+    def __init__(self, boundary: bytes, resources: ExitStack, most_links: int) -> None:
+        self.resources, self.most_links = resources, most_links
         self._files: list[tuple[str, IO[bytes], str]] = []  # field, file, name
         self._field, self._value, self._disposition = b"", b"", b""
         self._has_ended = False
@@ -199,8 +195,6 @@ class Form:
             advice = f"Send a file: curl -F {field}=@{field}.csv."
             raise RefusedError(422, f"the field {field!r} must be a file. {advice}")
         name = _text(options[b"filename"])
-        if field == TABLE and self.name:
-            name = self.name
         self._files.append((field, _new_file(name, self.resources), name))
 
     def _check_field(self, field: str) -> None:

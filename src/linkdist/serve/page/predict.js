@@ -23,6 +23,8 @@ export const addresses = {
 
 export const modelInfo = () => fetchJson("v1/model");
 
+export const openapi = () => fetchJson(addresses.openapi);
+
 /** Predict `{ rows, neighbours, links }`; returns `{ version, predictions, notices }`. */
 export function predictRows(request, { signal } = {}) {
   const headers = { "Content-Type": "application/json" };
@@ -105,13 +107,23 @@ function parseJson(text) {
   }
 }
 
-async function fetchJson(path, options = {}) {
-  let response;
+/** Send any request; returns `{ status, kind, text }`. Only the reference uses it. */
+export async function send(path, options) {
+  const response = await ask(path, options);
+  const kind = (response.headers.get("Content-Type") ?? "").split(";")[0];
+  return { status: response.status, kind, text: await response.text() };
+}
+
+async function ask(path, options) {
   try {
-    response = await fetch(path, options);
+    return await fetch(path, options);
   } catch (error) {
     throw error.name === "AbortError" ? error : new UserError(NO_ANSWER);
   }
+}
+
+async function fetchJson(path, options = {}) {
+  const response = await ask(path, options);
   const body = await response.json().catch(() => null);
   if (!response.ok || body === null) throw UserError.from(response.status, body);
   return body;
