@@ -331,7 +331,8 @@ def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
     template = "#/components/schemas/{model}"
     request = schema.model.model_json_schema(ref_template=template)
     document["components"]["schemas"] |= {**request.pop("$defs", {}), "Request": request}
-    json = {"schema": {"$ref": template.format(model="Request")}, "example": request.pop("example")}
+    request.pop("example")  # pydantic sorts its keys
+    json = {"schema": {"$ref": template.format(model="Request")}, "example": schema.example}
     body = {"required": True, "content": {"application/json": json}}
     document["paths"]["/v1/predict"]["post"]["requestBody"] = body
     add_table_example(document, schema.header)

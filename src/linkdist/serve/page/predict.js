@@ -64,11 +64,11 @@ export function predictTable({ table, links = null }, { signal, onUpload, onRows
     request.onerror = () => reject(new UserError(NO_ANSWER));
     request.onabort = () => reject(new DOMException("The request was cancelled.", "AbortError"));
     signal?.addEventListener("abort", () => request.abort());
-    send(request, table, links);
+    upload(request, table, links);
   });
 }
 
-function send(request, table, links) {
+function upload(request, table, links) {
   const path = "v1/predict/table";
   request.open("POST", links ? path : `${path}?name=${encodeURIComponent(table.name)}`);
   request.setRequestHeader("Accept", "application/x-ndjson");
@@ -108,7 +108,7 @@ function parseJson(text) {
 }
 
 /** Send any request; returns `{ status, kind, text }`. Only the reference uses it. */
-export async function send(path, options) {
+export async function sendRequest(path, options) {
   const response = await ask(path, options);
   const kind = (response.headers.get("Content-Type") ?? "").split(";")[0];
   return { status: response.status, kind, text: await response.text() };

@@ -2,7 +2,7 @@
 
 import { joinWords, make } from "./dom.js";
 
-const WORDS = { string: "text", integer: "whole number", boolean: "true or false" };
+const WORDS = { string: "text", integer: "whole number", boolean: "true/false" };
 
 /** A schema in a few words, as a list of texts and elements; named schemas are links. */
 export function typeOf(schema = {}) {
@@ -11,7 +11,10 @@ export function typeOf(schema = {}) {
     return [make("a", { href: `#schema-${name}` }, name)];
   }
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return joinTypes(choices.map(typeOf));
+  if (choices) {
+    const hasNumber = choices.some(({ type }) => type === "number"); // a whole number is one, too
+    return joinTypes(choices.filter(({ type }) => !(hasNumber && type === "integer")).map(typeOf));
+  }
   const values = schema.enum ?? ("const" in schema ? [schema.const] : null);
   if (values) return joinTypes(values.map((value) => [make("code", {}, JSON.stringify(value))]));
   return joinTypes([schema.type ?? []].flat().map((kind) => plainType(kind, schema)));
@@ -19,7 +22,9 @@ export function typeOf(schema = {}) {
 
 function plainType(kind, { items, additionalProperties: values, format }) {
   if (kind === "array") return ["list of ", ...grouped(typeOf(items))];
-  if (kind === "object" && values && values !== true) return ["object of ", ...grouped(typeOf(values))];
+  if (kind === "object" && typeof values === "object") {
+    return ["object of ", ...grouped(typeOf(values))];
+  }
   if (format === "binary") return ["file"];
   return [WORDS[kind] ?? kind];
 }
@@ -33,11 +38,28 @@ function joinTypes(types) {
   return different.flatMap((parts, index) => (index ? [" or ", ...parts] : parts));
 }
 
+/** The names of the schemas that a schema uses, itself or through others. */
+export function namesIn(schema, schemas) {
+  const found = new Set();
+  const visit = (part) => {
+    if (part === null || typeof part !== "object") return;
+    const name = part.$ref?.split("/").at(-1);
+    if (name in schemas && !found.has(name)) {
+      found.add(name);
+      visit(schemas[name]);
+    }
+    for (const value of Object.values(part)) visit(value);
+  };
+  visit(schema);
+  return [...found];
+}
+
 /** The fields of an object as a table. */
 export function makeFields({ properties, required = [] }) {
   return makeGrid(["Field", "Type", "Meaning"], Object.entries(properties).map(([name, schema]) => {
-    const meaning = [schema.description, boundsOf(schema), required.includes(name) ? "Required." : ""];
-    return [[make("code", {}, name)], typeOf(schema), [meaning.filter(Boolean).join(" ")]];
+    const isRequired = required.includes(name) ? "Required." : "";
+    const meaning = [schema.description, boundsOf(schema), isRequired].filter(Boolean).join(" ");
+    return [[make("code", {}, name)], typeOf(schema), [meaning]];
   }));
 }
 

@@ -1,7 +1,7 @@
 // An example request that can be changed and sent, its answer, and the same request for curl.
 
 import { formatBytes, formatNumber, make, show } from "./dom.js";
-import { send } from "./predict.js";
+import { sendRequest } from "./predict.js";
 
 const MOST = 20_000; // characters of an answer that are shown
 
@@ -19,13 +19,22 @@ const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 function makeTextBody(kind, { example = "" }) {
   const text = typeof example === "string" ? example : formatJson(example);
   const input = make("textarea", { className: "code", spellcheck: false, value: text });
-  const option = kind === "application/json" ? "-d" : "--data-binary";
+  const type = ["-H", quote(`Content-Type: ${kind}`)];
   return {
     kind,
     fields: [makeInput("Body", input)],
     read: () => ({ headers: { "Content-Type": kind }, body: input.value }),
-    curl: () => ["-H", quote(`Content-Type: ${kind}`), option, quote(input.value)],
+    curl: () => [...type, "--data-binary", quote(inOneLine(input.value, kind))],
   };
+}
+
+function inOneLine(text, kind) {
+  if (kind !== "application/json") return text;
+  try {
+    return JSON.stringify(JSON.parse(text));
+  } catch {
+    return text; // it is not finished, or a test of what the service says
+  }
 }
 
 /** The inputs of a form of files. */
@@ -52,10 +61,11 @@ function makeFileBody(kind, { schema }) {
 const makeBody = ([kind, content]) =>
   kind === "multipart/form-data" ? makeFileBody(kind, content) : makeTextBody(kind, content);
 
-/** A list of lines for a small object, and long lists of numbers in one line. */
+/** JSON with an entry in each line, except for lists of numbers. */
 function formatJson(value) {
   const text = JSON.stringify(value, null, 2);
-  return text.replaceAll(/\[[^[\]{}]*\]/g, (list) => list.replaceAll(/\s*\n\s*/g, " "));
+  const inLine = (list) => list.replaceAll(/(?<=\[)\s+|\s+(?=\])/g, "").replaceAll(/\n\s*/g, " ");
+  return text.replaceAll(/\[[^[\]{}"]*\]/g, inLine);
 }
 
 /** Make the part of an operation that sends a request. */
@@ -80,14 +90,15 @@ export function makeTry({ method, path, parameters = [], requestBody, needsToken
     return url;
   };
   const refresh = () => {
-    bodies.forEach(({ fields }) => fields.forEach((field) => show(field, body().fields.includes(field))));
+    for (const one of bodies) for (const field of one.fields) show(field, one === body());
     const token = needsToken ? ["-H", '"Authorization: Bearer $TOKEN"'] : [];
-    line.textContent = ["curl", quote(address().href), ...token, ...(body()?.curl() ?? [])].join(" ");
+    const words = ["curl", quote(address().href), ...token, ...(body()?.curl() ?? [])];
+    line.textContent = words.join(" ");
   };
   form.oninput = refresh;
   form.onsubmit = (event) => {
     event.preventDefault();
-    answer.ask(() => send(address(), { method: method.toUpperCase(), ...body()?.read() }));
+    answer.ask(() => sendRequest(address(), { method: method.toUpperCase(), ...body()?.read() }));
   };
   refresh();
   return make("div", { className: "try" }, form);
@@ -119,7 +130,7 @@ function makeAnswer() {
 function showText(element, content, kind) {
   const isJson = /json$/.test(kind) && !kind.includes("ndjson");
   const whole = isJson ? formatJson(JSON.parse(content)) : content;
-  const cut = whole.length > MOST;
-  element.textContent = cut ? `${whole.slice(0, MOST)}\n… (the first ${formatNumber(MOST)} characters)` : whole;
+  const rest = whole.length > MOST ? `\n… (the first ${formatNumber(MOST)} characters)` : "";
+  element.textContent = whole.slice(0, MOST) + rest;
   show(element, whole !== "");
 }
