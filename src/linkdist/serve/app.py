@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import deepcopy
 from functools import partial
 from importlib.metadata import version
@@ -36,9 +36,9 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
+from linkdist.serve.access_log import AccessLog
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.document import add_table_example, add_token
@@ -83,7 +83,7 @@ description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
 
-def make_app(settings: Settings | None = None) -> Guard:
+def make_app(settings: Settings | None = None) -> Guard | AccessLog:
     """Make a service and load its model.
 
     Parameters
@@ -101,7 +101,8 @@ def make_app(settings: Settings | None = None) -> Guard:
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
     app.state.free_places = asyncio.Semaphore(settings.tables)
-    return Guard(app, token, metrics)
+    guard = Guard(app, token, metrics)
+    return AccessLog(guard) if settings.access_log else guard
 
 
 def _make_app() -> FastAPI:
@@ -123,9 +124,16 @@ def _make_app() -> FastAPI:
     for file in (files("linkdist.serve") / "page").iterdir():
         media_type = PAGE_TYPES[Path(file.name).suffix]
         response = Response(file.read_bytes(), media_type=media_type, headers=policy)
-        path = PAGES.get(file.name, f"/{file.name}")
-        app.router.routes.append(Route(path, response, methods=["GET"]))
+        path, methods = PAGES.get(file.name, f"/{file.name}"), ["GET", "HEAD"]
+        app.add_api_route(path, _sending(response), methods=methods, include_in_schema=False)
     return app
+
+
+def _sending(response: Response) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
+        return response
+
+    return send
 
 
 @contextlib.asynccontextmanager
