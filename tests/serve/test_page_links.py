@@ -100,6 +100,25 @@ def test_the_page_leads_to_the_reference_and_the_report(page, service):
             assert answer.status == 200
 
 
+def test_the_service_may_have_a_path_of_a_host(pages, service):
+    """A proxy removes the path; here the browser does."""
+    page = pages()
+    page.route(
+        f"{service}/papers/**",
+        lambda route: route.fulfill(
+            response=route.fetch(url=route.request.url.replace("/papers/", "/"))
+        ),
+    )
+    page.goto(f"{service}/papers/")
+    page.wait_for_selector("#app:not([hidden])")
+    classify(page, NODE)
+    page.get_by_role("link", name="HTTP reference").click()
+    page.wait_for_selector("#app:not([hidden])")
+    assert page.url == f"{service}/papers/docs"
+    form = page.get_by_role("form", name="Try GET /healthz")
+    assert f"{service}/papers/healthz" in form.locator(".line").text_content()
+
+
 # Neighbours ---------------------------------------------------------------------------------------
 
 
