@@ -8,12 +8,13 @@ How a prediction request is handled::
 
     guard.Guard                     checks the token, and counts
     app.predict                     the address
-    guard.read_body                 reads the body, within limits
+    spool.read_spooled              reads the body, within limits
     schema.RequestSchema.read       validates it
     current_model.Batcher.predict   computes it together with others, with a ServedModel
     answers.answer                  writes the predictions
 
-A request that cannot be answered raises an `errors.RefusedError` on its way.
+Large requests and tables are computed in other processes: see `linkdist.serve.large`. A request
+that cannot be answered raises an `errors.RefusedError` on its way.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections import deque
+from collections.abc import AsyncIterator
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -37,15 +37,27 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
-from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
+from linkdist.serve.answers import (
+    KINDS,
+    Answer,
+    ModelInfo,
+    Status,
+    answer,
+    check_values,
+    model_info,
+)
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
+from linkdist.serve.guard import Guard, check_content_type, save_body
+from linkdist.serve.large import LargeRequests
+from linkdist.serve.lifetime import end_with_parent
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import Streamed, TablePrediction, table_suffix
+from linkdist.serve.spool import SMALL, read_spooled
+from linkdist.serve.table_prediction import table_suffix
+from linkdist.serve.workers import Process
 from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
@@ -65,25 +77,22 @@ TABLE = {
     "content": {"text/csv": {}, NDJSON: {}},
 }
 
-SMALL = 1 << 14
-"""Bytes or probabilities that are read or written faster than a thread is started."""
-
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
-
-T = TypeVar("T")
 
 predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
 description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
 
-def make_app(settings: Settings | None = None) -> Guard:
+def make_app(settings: Settings | None = None, idle: deque[Process] | None = None) -> Guard:
     """Make a service and load its model.
 
     Parameters
     ----------
     settings : Settings, optional
         By default the published ones: uvicorn calls this function in every worker.
+    idle : deque of Process, optional
+        Processes for large requests that several services share, for tests.
 
     Raises
     ------
@@ -94,8 +103,8 @@ def make_app(settings: Settings | None = None) -> Guard:
     app, token, metrics = _make_app(), settings.read_token(), Metrics()
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
-    app.state.free_places = asyncio.Semaphore(settings.tables)
-    return Guard(app, token, metrics)
+    app.state.large = LargeRequests(settings, metrics, idle)
+    return Guard(app, token, metrics, settings.hosts)
 
 
 def _make_app() -> FastAPI:
@@ -128,9 +137,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # every request.
     gc.collect()
     gc.freeze()
-    task = asyncio.create_task(app.state.current.watch())
+    tasks = [asyncio.create_task(app.state.current.watch())]
+    if app.state.settings.workers > 1:
+        tasks.append(asyncio.create_task(end_with_parent()))
     yield
-    task.cancel()
+    for task in tasks:
+        task.cancel()
+    app.state.large.close()
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -158,27 +171,28 @@ async def predict(request: Request) -> Response:
     settings: Settings = request.app.state.settings
     metrics: Metrics = request.app.state.metrics
     batcher: Batcher = request.app.state.current.batcher
+    large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
     batcher.check_room()
-    body = await read_body(request, settings.body_bytes, settings.seconds)
-    rows = await _run(len(body), batcher.engine.schema.read, body, settings.rows)
+    body = await read_spooled(large.spool, request, settings.body_bytes, settings.seconds)
+    if not isinstance(body, bytes):
+        return await large.predict(request, batcher.engine, body)
+    rows = batcher.engine.schema.read(body, settings.rows)
+    check_values(batcher.engine, rows.rows, settings.values)
+    if rows.rows * len(batcher.engine.header.classes) > SMALL:
+        file = large.spool.file()
+        file.write(body)
+        return await large.predict(request, batcher.engine, file)
     try:
         async with asyncio.timeout(settings.seconds):
             p = await batcher.predict(rows)
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = await _run(p.size, answer, batcher.engine, rows, p)
+    content, with_links = answer(batcher.engine, rows, p)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
-
-
-async def _run(size: int, function: Callable[..., T], *args: object) -> T:
-    """Call a function; in a thread if its work is large, so that other requests do not wait."""
-    if size <= SMALL:
-        return function(*args)
-    return await asyncio.to_thread(function, *args)
 
 
 @predictions.post(
@@ -200,23 +214,15 @@ async def predict_table(
     """
     state = request.app.state
     settings: Settings = state.settings
+    large: LargeRequests = state.large
     engine, suffix = state.current.engine, table_suffix(name)
-    if state.free_places.locked():
-        text = f"{settings.tables} tables are being predicted. Try again in a minute."
-        raise RefusedError(503, text)
-    await state.free_places.acquire()
+    large.check_room(request)
     with contextlib.ExitStack() as resources:
-        resources.callback(state.free_places.release)
-        file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
+        file = resources.enter_context(large.spool.file(suffix))
         await save_body(file, request, settings.file_bytes, settings.seconds)
-        path = Path(file.name)
-        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics)
-        if NDJSON in request.headers.get("accept", ""):
-            return Streamed(table.lines(), NDJSON, resources.pop_all())
-        output = resources.enter_context(TemporaryFile())
-        await asyncio.to_thread(table.write, output)
-        parts = iter(partial(output.read, 1 << 16), b"")
-        return Streamed(parts, "text/csv", resources.pop_all())
+        lines_type = NDJSON if NDJSON in request.headers.get("accept", "") else None
+        upload = file.path, name, lines_type
+        return await large.predict_table(request, engine, *upload, resources)
 
 
 def _sends(media_type: str, *statuses: int) -> dict[str, Any]:
