@@ -77,6 +77,9 @@ TABLE = {
     "content": {"text/csv": {}, NDJSON: {}},
 }
 
+TINY = 1 << 10
+"""Bytes or probabilities that are read or written in less than a millisecond."""
+
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
 
 predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
@@ -103,6 +106,7 @@ def make_app(settings: Settings | None = None, idle: deque[Process] | None = Non
     app, token, metrics = _make_app(), settings.read_token(), Metrics()
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
+    app.state.turn = asyncio.Lock()
     app.state.large = LargeRequests(settings, metrics, idle)
     return Guard(app, token, metrics, settings.hosts)
 
@@ -175,24 +179,34 @@ async def predict(request: Request) -> Response:
     check_content_type(request, "application/json")
     batcher.check_room()
     body = await read_spooled(large.spool, request, settings.body_bytes, settings.seconds)
-    if not isinstance(body, bytes):
+    if not isinstance(body, bytes) or batcher.engine.schema.work(body) > SMALL:
         return await large.predict(request, batcher.engine, body)
-    rows = batcher.engine.schema.read(body, settings.rows)
+    async with _turn(request, len(body)):
+        rows = batcher.engine.schema.read(body, settings.rows)
     check_values(batcher.engine, rows.rows, settings.values)
     if rows.rows * len(batcher.engine.header.classes) > SMALL:
-        file = large.spool.file()
-        file.write(body)
-        return await large.predict(request, batcher.engine, file)
+        return await large.predict(request, batcher.engine, body)
     try:
         async with asyncio.timeout(settings.seconds):
             p = await batcher.predict(rows)
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = answer(batcher.engine, rows, p)
+    async with _turn(request, p.size):
+        content, with_links = answer(batcher.engine, rows, p)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
+
+
+@contextlib.asynccontextmanager
+async def _turn(request: Request, size: int) -> AsyncIterator[None]:
+    """Do longer work one at a time, so that the event loop answers other requests in between."""
+    if size <= TINY:
+        yield
+        return
+    async with request.app.state.turn:
+        yield
 
 
 @predictions.post(

@@ -229,7 +229,7 @@ async def body_parts(
             async with asyncio.timeout_at(started + limit):
                 part = await anext(stream, None)
         except TimeoutError:
-            text = f"the body did not arrive within {limit:g} seconds. Send it again."
+            text = f"the body did not arrive within {round(limit, 2):g} seconds. Send it again."
             raise RefusedError(408, text) from None
         except ClientDisconnect:
             raise RefusedError(400, "the body was cut off. Send it again.") from None

@@ -67,9 +67,15 @@ class LargeRequests:
         self.tables.check_room()
         self.spool.check_room(request)
 
-    async def predict(self, request: Request, engine: ServedModel, body: SpooledFile) -> Response:
+    async def predict(
+        self, request: Request, engine: ServedModel, body: bytes | SpooledFile
+    ) -> Response:
         """Answer a JSON request, whose body this closes."""
         settings = self.settings
+        if isinstance(body, bytes):
+            file = self.spool.file()
+            file.write(body)
+            body = file
         limits = {"rows": settings.rows, "values": settings.values}
         task = {"kind": "rows", "path": str(body.path), **limits, **_model(engine)}
         with ExitStack() as resources:

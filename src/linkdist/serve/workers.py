@@ -16,7 +16,7 @@ from typing import Any
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.worker import CANCEL
 
-GRACE = 2.0
+GRACE = 5.0
 """Seconds in which a worker must end a cancelled task; otherwise it is killed."""
 
 WAITING = 8
@@ -83,6 +83,10 @@ class Process:
         has_ended = self._process is not None and self._process.poll() is not None
         return not (self._is_killed or has_ended)
 
+    def __del__(self) -> None:
+        """End the process with the service."""
+        self.close()
+
     def close(self) -> None:
         """End the process and wait for its end."""
         self.kill()
@@ -119,7 +123,7 @@ class Workers:
         self.count, self.memory, self.largest = count, memory, largest
         self._idle, self._is_shared = deque[Process]() if idle is None else idle, idle is not None
         self._free, self._waiting = asyncio.Semaphore(count), 0
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="linkdist-worker")
+        self._threads = ThreadPoolExecutor(max(1, count), thread_name_prefix="linkdist-worker")
 
     def check_room(self) -> None:
         """Refuse a request if too many wait already."""
