@@ -163,7 +163,7 @@ def serve(
         str(model.resolve()),
         str(token_file.resolve()) if token_file else "",
         tuple(allowed_host or ([ANY_HOST] if token_file else [])),
-        workers,
+        os.getpid() if workers > 1 else 0,
         **limits.settings(),
     )
     _check(settings)
@@ -192,12 +192,12 @@ def _check(settings: Settings) -> None:
     from linkdist.artifacts.manifest import ONNX, read_header
 
     settings.read_token()
-    if settings.workers == 1:
-        read_header(Path(settings.model), [ONNX])
-    else:
+    if settings.parent:
         from linkdist.inference.engine import Engine
 
         Engine(Path(settings.model))
+    else:
+        read_header(Path(settings.model), [ONNX])
 
 
 def _possible_connections(wanted: int) -> int:

@@ -50,7 +50,7 @@ from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.errors import RefusedError, refusals
 from linkdist.serve.guard import Guard, check_content_type, save_body
 from linkdist.serve.large import LargeRequests
-from linkdist.serve.lifetime import end_with_parent
+from linkdist.serve.lifetime import end_with
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
@@ -142,8 +142,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gc.collect()
     gc.freeze()
     tasks = [asyncio.create_task(app.state.current.watch())]
-    if app.state.settings.workers > 1:
-        tasks.append(asyncio.create_task(end_with_parent()))
+    if parent := app.state.settings.parent:
+        tasks.append(asyncio.create_task(end_with(parent)))
     yield
     for task in tasks:
         task.cancel()

@@ -10,13 +10,12 @@ INTERVAL = 1.0
 """Seconds between two checks of the parent."""
 
 
-async def end_with_parent() -> None:
-    """End this process after its open requests if the process that started it was killed.
+async def end_with(parent: int) -> None:
+    """End this process after its open requests if its parent was killed.
 
     The parent also decides what SIGHUP means; a closed terminal sends it to all processes.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    parent = os.getppid()
     while os.getppid() == parent:
         await asyncio.sleep(INTERVAL)
     signal.raise_signal(signal.SIGTERM)

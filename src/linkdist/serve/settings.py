@@ -20,7 +20,7 @@ ANY_HOST = "*"
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a service. All limits hold for one process of `workers`.
+    """The settings of a service. All limits hold for each of its processes.
 
     Attributes
     ----------
@@ -30,8 +30,8 @@ class Settings:
         A file with the token that requests must send; empty if there is no token.
     hosts : tuple of str
         Names under which the service may be addressed; '*' stands for all.
-    workers : int
-        Number of processes that answer requests.
+    parent : int
+        The process that started several of these; they end with it. 0 if there is only one.
     rows : int
         Largest number of rows and neighbours of a request.
     values : int
@@ -68,7 +68,7 @@ class Settings:
     model: str
     token_file: str = ""
     hosts: tuple[str, ...] = (ANY_HOST,)
-    workers: int = 1
+    parent: int = 0
     rows: int = 10_000
     values: int = 1_000_000
     body_bytes: int = 8 << 20
