@@ -184,9 +184,9 @@ def test_the_reference_and_the_document_have_addresses(client):
     assert "security" not in document
 
 
-def test_the_example_of_a_table_is_answered(client, tmp_path):
+def test_the_example_of_a_table_is_answered(client, tmp_path, idle):
     of_all_kinds(tmp_path / "films")
-    with TestClient(make_app(Settings(str(tmp_path / "films")))) as films:
+    with TestClient(make_app(Settings(str(tmp_path / "films")), idle)) as films:
         for one, id in ((client, "paper"), (films, "node")):
             operation = one.get("/openapi.json").json()["paths"]["/v1/predict/table"]["post"]
             example = operation["requestBody"]["content"]["application/octet-stream"]["example"]

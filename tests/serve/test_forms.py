@@ -17,11 +17,11 @@ from starlette.testclient import TestClient
 from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.prediction import predict
-from linkdist.serve import linked_table
 from linkdist.serve.app import make_app
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.forms import Form
+from linkdist.serve.forms import Form, Spooling
 from linkdist.serve.settings import Settings
+from linkdist.serve.spool import Spool
 from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.task_models import RELATIONS, TASKS, about_task, task_model
 
@@ -54,7 +54,7 @@ def test_a_form_may_arrive_in_parts_of_any_size(size):
     kind = {"content-type": "multipart/form-data; boundary=a-boundary"}
     body = httpx2.Request("POST", "http://here", files=sent, headers=kind).read()
     with ExitStack() as resources:
-        sink = Form(b"a-boundary", resources, 2)
+        sink = Form(b"a-boundary", Spooling(Spool(1 << 20), resources), 2)
         for start in range(0, len(body), size):
             sink.write(body[start : start + size])
         sink.flush()
@@ -137,7 +137,7 @@ def save(folder, task, relations=("links",), directed=False, **about):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("form", ["one", "column", "tables"])
-def test_every_form_of_links_is_read_as_the_command_does(tmp_path, task, form):
+def test_every_form_of_links_is_read_as_the_command_does(tmp_path, idle, task, form):
     columns = {"one": {"source": "to", "target": "from"}, "column": {"relation": "kind"}}
     roles = {"directed": True, **columns.get(form, {}), "weight": "w"}
     save(tmp_path / "model", task, ("links",) if form == "one" else RELATIONS, **roles)
@@ -154,7 +154,7 @@ def test_every_form_of_links_is_read_as_the_command_does(tmp_path, task, form):
         path.write_text(text)
     out, edges = tmp_path / "out.csv", paths if form == "tables" else paths[0]
     predict(tmp_path / "model", tmp_path / "nodes.csv", out, edges=edges, device="cpu")
-    with TestClient(make_app(Settings(str(tmp_path / "model")))) as client:
+    with TestClient(make_app(Settings(str(tmp_path / "model")), idle)) as client:
         links = [(path.name, path.read_bytes()) for path in paths]
         answer = client.post(PATH, files=files(("nodes.csv", NODES), *links))
     found, expected = (
@@ -208,20 +208,33 @@ def test_more_link_tables_than_relations_are_refused(client):
     assert "may have 1 of the field 'links'" in answer.json()["error"]
 
 
-def test_a_table_too_large_for_links_is_refused(client, papers, monkeypatch):
-    monkeypatch.setattr(linked_table, "MOST_NUMBERS", 1000)
-    content = (papers / "new_nodes.csv").read_bytes()
-    answer = client.post(PATH, files=files(("n.csv", content), ("l.csv", "from,to\nP0000,P0002\n")))
+def test_the_rows_of_a_table_with_links_are_limited(papers_model, papers, idle):
+    settings = Settings(str(papers_model), table_rows=700)
+    sent = files(
+        ("n.csv", (papers / "new_nodes.csv").read_bytes()), ("l.csv", "a,b\nP0000,P0002\n")
+    )
+    with TestClient(make_app(settings, idle)) as client:
+        answer = client.post(PATH, files=sent)
     assert answer.status_code == 413
-    assert "n.csv has too many rows for a prediction with links" in answer.json()["error"]
+    assert "a table may have 700 rows" in answer.json()["error"]
+
+
+def test_a_form_must_fit_into_the_spool():
+    with ExitStack() as resources:
+        spool = Spool(10)
+        sink = Form(b"x", Spooling(spool, resources), 1)
+        with pytest.raises(RefusedError, match="no room"):
+            sink.write(HEAD + b"\r\n12345678901")
+        resources.close()
+        assert spool.used == 0
 
 
 def test_a_form_ends_at_its_last_boundary():
     with ExitStack() as resources:
-        sink = Form(b"x", resources, 1)
+        sink = Form(b"x", Spooling(Spool(100), resources), 1)
         sink.write(HEAD + b"\r\na\r\n--x--\r\n")
         sink.write(b"what follows")
         sink.flush()
         assert sink.uploads()[0].path.read_bytes() == b"a"
         with pytest.raises(RefusedError, match="no boundary"):
-            Form(b"", resources, 1)
+            Form(b"", Spooling(Spool(100), resources), 1)

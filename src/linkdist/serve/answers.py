@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.schema import PredictionRequest, known_values
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
@@ -103,9 +104,12 @@ class Limits(BaseModel):
     """The limits of a request."""
 
     rows: int
+    values: int = Field(description="Probabilities of an answer: rows × classes.")
     body_bytes: int
     file_bytes: int
-    seconds: float
+    table_rows: int
+    seconds: float = Field(description="For a body to arrive, and for an answer.")
+    table_seconds: float
 
 
 class RefusedModel(BaseModel):
@@ -151,6 +155,21 @@ class ModelInfo(BaseModel):
     has_report: bool
     limits: Limits
     refused: RefusedModel | None
+
+
+def check_values(engine: ServedModel, rows: int, most: int) -> None:
+    """Refuse a request whose answer has too many probabilities: rows × classes.
+
+    Raises
+    ------
+    RefusedError
+        With the number of rows that may be sent.
+    """
+    classes = len(engine.header.classes)
+    if rows * classes > most:
+        found = f"{rows:,} rows of {classes:,} classes are {rows * classes:,} probabilities"
+        rule = f"an answer may have {most:,}"
+        raise RefusedError(413, f"{found}; {rule}. Send {max(1, most // classes):,} rows at once.")
 
 
 def answer(engine: ServedModel, request: PredictionRequest, p: FloatArray) -> tuple[bytes, int]:

@@ -9,12 +9,13 @@ How a prediction request is handled::
 
     guard.Guard                     checks the token, and counts
     app.predict                     the address
-    guard.read_body                 reads the body, within limits
+    spool.read_spooled              reads the body, within limits
     schema.RequestSchema.read       validates it
     current_model.Batcher.predict   computes it together with others, with a ServedModel
     answers.answer                  writes the predictions
 
-A request that cannot be answered raises an `errors.RefusedError` on its way.
+Large requests and tables are computed in other processes: see `linkdist.serve.large`. A request
+that cannot be answered raises an `errors.RefusedError` on its way.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import deepcopy
-from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -39,18 +39,28 @@ from starlette.exceptions import HTTPException
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
 from linkdist.serve.access_log import AccessLog
-from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
+from linkdist.serve.answers import (
+    KINDS,
+    Answer,
+    ModelInfo,
+    Status,
+    answer,
+    check_values,
+    model_info,
+)
 from linkdist.serve.current_model import Batcher, CurrentModel
 from linkdist.serve.document import add_table_example, add_token
 from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.forms import CONTENT, save_files
-from linkdist.serve.guard import Guard, check_content_type, read_body
-from linkdist.serve.linked_table import predict_files
+from linkdist.serve.forms import CONTENT, Spooling, save_files
+from linkdist.serve.guard import Guard, check_content_type
+from linkdist.serve.large import LargeRequests
+from linkdist.serve.lifetime import end_with
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import Streamed
+from linkdist.serve.spool import SMALL, read_spooled
+from linkdist.serve.workers import Process
 from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
@@ -71,25 +81,27 @@ TABLE = {
     "content": {"text/csv": {}, NDJSON: {}},
 }
 
-SMALL = 1 << 14
-"""Bytes or probabilities that are read or written faster than a thread is started."""
+TINY = 1 << 10
+"""Bytes or probabilities that are read or written in less than a millisecond."""
 
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
-
-T = TypeVar("T")
 
 predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
 description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
 
-def make_app(settings: Settings | None = None) -> Guard | AccessLog:
+def make_app(
+    settings: Settings | None = None, idle: deque[Process] | None = None
+) -> Guard | AccessLog:
     """Make a service and load its model.
 
     Parameters
     ----------
     settings : Settings, optional
         By default the published ones: uvicorn calls this function in every worker.
+    idle : deque of Process, optional
+        Processes for large requests that several services share, for tests.
 
     Raises
     ------
@@ -100,8 +112,9 @@ def make_app(settings: Settings | None = None) -> Guard | AccessLog:
     app, token, metrics = _make_app(), settings.read_token(), Metrics()
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
-    app.state.free_places = asyncio.Semaphore(settings.tables)
-    guard = Guard(app, token, metrics)
+    app.state.turn = asyncio.Lock()
+    app.state.large = LargeRequests(settings, metrics, idle)
+    guard = Guard(app, token, metrics, settings.hosts)
     return AccessLog(guard) if settings.access_log else guard
 
 
@@ -142,9 +155,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # every request.
     gc.collect()
     gc.freeze()
-    task = asyncio.create_task(app.state.current.watch())
+    tasks = [asyncio.create_task(app.state.current.watch())]
+    if parent := app.state.settings.parent:
+        tasks.append(asyncio.create_task(end_with(parent)))
     yield
-    task.cancel()
+    for task in tasks:
+        task.cancel()
+    app.state.large.close()
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -172,27 +189,38 @@ async def predict(request: Request) -> Response:
     settings: Settings = request.app.state.settings
     metrics: Metrics = request.app.state.metrics
     batcher: Batcher = request.app.state.current.batcher
+    large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
     batcher.check_room()
-    body = await read_body(request, settings.body_bytes, settings.seconds)
-    rows = await _run(len(body), batcher.engine.schema.read, body, settings.rows)
+    body = await read_spooled(large.spool, request, settings.body_bytes, settings.seconds)
+    if not isinstance(body, bytes) or batcher.engine.schema.work(body) > SMALL:
+        return await large.predict(request, batcher.engine, body)
+    async with _turn(request, len(body)):
+        rows = batcher.engine.schema.read(body, settings.rows)
+    check_values(batcher.engine, rows.rows, settings.values)
+    if rows.rows * len(batcher.engine.header.classes) > SMALL:
+        return await large.predict(request, batcher.engine, body)
     try:
         async with asyncio.timeout(settings.seconds):
             p = await batcher.predict(rows)
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = await _run(p.size, answer, batcher.engine, rows, p)
+    async with _turn(request, p.size):
+        content, with_links = answer(batcher.engine, rows, p)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
 
 
-async def _run(size: int, function: Callable[..., T], *args: object) -> T:
-    """Call a function; in a thread if its work is large, so that other requests do not wait."""
-    if size <= SMALL:
-        return function(*args)
-    return await asyncio.to_thread(function, *args)
+@contextlib.asynccontextmanager
+async def _turn(request: Request, size: int) -> AsyncIterator[None]:
+    """Do longer work one at a time, so that the event loop answers other requests in between."""
+    if size <= TINY:
+        yield
+        return
+    async with request.app.state.turn:
+        yield
 
 
 @predictions.post(
@@ -223,22 +251,15 @@ async def predict_table(
     """
     state = request.app.state
     settings: Settings = state.settings
+    large: LargeRequests = state.large
     engine: ServedModel = state.current.engine
-    if state.free_places.locked():
-        text = f"{settings.tables} tables are being predicted. Try again in a minute."
-        raise RefusedError(503, text)
-    await state.free_places.acquire()
+    large.check_room(request)
     with contextlib.ExitStack() as resources:
-        resources.callback(state.free_places.release)
         most_links = len(engine.header.relations)
-        nodes, links = await save_files(request, name, settings, resources, most_links)
-        table = await asyncio.to_thread(predict_files, nodes, links, engine, state.metrics)
-        if NDJSON in request.headers.get("accept", ""):
-            return Streamed(table.lines(), NDJSON, resources.pop_all())
-        output = resources.enter_context(TemporaryFile())
-        await asyncio.to_thread(table.write, output)
-        parts = iter(partial(output.read, 1 << 16), b"")
-        return Streamed(parts, "text/csv", resources.pop_all())
+        spooling = Spooling(large.spool, resources)
+        table, links = await save_files(request, name, settings, spooling, most_links)
+        lines_type = NDJSON if NDJSON in request.headers.get("accept", "") else None
+        return await large.predict_table(request, engine, table, links, lines_type, resources)
 
 
 def _sends(media_type: str, *statuses: int) -> dict[str, Any]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -21,7 +19,8 @@ from linkdist.serve.errors import RefusedError
 from linkdist.serve.guard import save_body
 from linkdist.serve.link_schema import cut
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import table_suffix
+from linkdist.serve.spool import Spool, SpooledFile
+from linkdist.serve.table_prediction import Upload, table_suffix
 
 TABLE, LINKS = "file", "links"
 
@@ -53,23 +52,27 @@ CONTENT = {
 """The bodies of an upload, for the OpenAPI document."""
 
 
-class Upload(NamedTuple):
-    """A file of a request.
+class Spooling(NamedTuple):
+    """Where uploaded files are written.
 
     Attributes
     ----------
-    path : Path
-        A temporary file.
-    name : str
-        The name that the user gave the file.
+    spool : Spool
+        Makes the files.
+    resources : ExitStack
+        Removes them when it is closed.
     """
 
-    path: Path
-    name: str
+    spool: Spool
+    resources: ExitStack
+
+    def file(self, name: str) -> SpooledFile:
+        """Return a new file for a table of this name."""
+        return self.resources.enter_context(self.spool.file(table_suffix(name)))
 
 
 async def save_files(
-    request: Request, name: str | None, settings: Settings, resources: ExitStack, most_links: int
+    request: Request, name: str | None, settings: Settings, spooling: Spooling, most_links: int
 ) -> tuple[Upload, list[Upload]]:
     """Write the files of a request to temporary files.
 
@@ -81,8 +84,8 @@ async def save_files(
         The name of the table. A plain body needs it; the files of a form have names.
     settings : Settings
         Has the limits of the body.
-    resources : ExitStack
-        Removes the files when it is closed.
+    spooling : Spooling
+        Where the files are written.
     most_links : int
         Largest number of link tables.
 
@@ -100,16 +103,15 @@ async def save_files(
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind == FORM.encode():
-        form = Form(options.get(b"boundary", b""), resources, most_links)
-        sink: Any = form  # it is written like a file
-        await save_body(sink, request, settings.file_bytes, settings.seconds)
+        form = Form(options.get(b"boundary", b""), spooling, most_links)
+        await save_body(form, request, settings.file_bytes, settings.seconds)
         return form.uploads()
     if not name:
         advice = "Add ?name=nodes.csv to the address, or send a form: curl -F file=@nodes.csv."
         raise RefusedError(422, f"the name of the file is missing. {advice}")
-    file = _new_file(name, resources)
+    file = spooling.file(name)
     await save_body(file, request, settings.file_bytes, settings.seconds)
-    return Upload(Path(file.name), name), []
+    return Upload(file.path, name), []
 
 
 class Form:
@@ -119,8 +121,8 @@ class Form:
     ----------
     boundary : bytes
         What separates the parts of the body.
-    resources : ExitStack
-        Removes the files when it is closed.
+    spooling : Spooling
+        Where the files are written.
     most_links : int
         Largest number of link tables.
 
@@ -128,7 +130,7 @@ class Form:
     --------
     >>> body = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
     >>> with ExitStack() as resources:
-    ...     form = Form(b"x", resources, 1)
+    ...     form = Form(b"x", Spooling(Spool(1000), resources), 1)
     ...     form.write(body + b"paper,year\n1,1999\n\r\n--x--\r\n")
     ...     form.flush()
     ...     table, links = form.uploads()
@@ -136,9 +138,9 @@ class Form:
     ('a.csv', 'paper,year\n1,1999\n', [])
     """
 
-    def __init__(self, boundary: bytes, resources: ExitStack, most_links: int) -> None:
-        self.resources, self.most_links = resources, most_links
-        self._files: list[tuple[str, IO[bytes], str]] = []  # field, file, name
+    def __init__(self, boundary: bytes, spooling: Spooling, most_links: int) -> None:
+        self.spooling, self.most_links = spooling, most_links
+        self._files: list[tuple[str, SpooledFile, str]] = []  # field, file, name
         self._field, self._value, self._disposition = b"", b"", b""
         self._has_ended = False
         callbacks: Any = {
@@ -160,15 +162,13 @@ class Form:
             _checked(self._parser.write, data)
 
     def flush(self) -> None:
-        """End the body, and write what files still hold in memory."""
+        """End the body."""
         if not self._has_ended:
             raise _malformed("the last boundary is missing")
-        for _, file, _ in self._files:
-            file.flush()
 
     def uploads(self) -> tuple[Upload, list[Upload]]:
         """Return the table and the tables of links."""
-        named = [(field, Upload(Path(file.name), name)) for field, file, name in self._files]
+        named = [(field, Upload(file.path, name)) for field, file, name in self._files]
         tables = [upload for field, upload in named if field == TABLE]
         if not tables:
             advice = f"Send the table in the field {TABLE!r}: curl -F {TABLE}=@nodes.csv."
@@ -195,7 +195,7 @@ class Form:
             advice = f"Send a file: curl -F {field}=@{field}.csv."
             raise RefusedError(422, f"the field {field!r} must be a file. {advice}")
         name = _text(options[b"filename"])
-        self._files.append((field, _new_file(name, self.resources), name))
+        self._files.append((field, self.spooling.file(name), name))
 
     def _check_field(self, field: str) -> None:
         most = {TABLE: 1, LINKS: self.most_links}
@@ -211,12 +211,6 @@ class Form:
 
     def _end(self) -> None:
         self._has_ended = True
-
-
-def _new_file(name: str, resources: ExitStack) -> IO[bytes]:
-    """A temporary file for a table of this name; it is removed when the resources are closed."""
-    suffix = table_suffix(name)
-    return resources.enter_context(NamedTemporaryFile(suffix=suffix))
 
 
 def _text(value: bytes) -> str:

@@ -1,7 +1,7 @@
 """The prediction of an uploaded table with the links between its rows.
 
-The neighbours of a row may be anywhere in the table, so all rows are in memory at once; their
-number is limited. The columns of the link tables have the roles that they had in the training.
+The neighbours of a row may be anywhere in the table, so all rows are in memory at once. The columns
+of the link tables have the roles that they had in the training.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from linkdist.data.graph import FeatureMatrix, stacked
 from linkdist.data.links import Links
 from linkdist.errors import LinkDistError, TableError
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.forms import Upload
-from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
-from linkdist.serve.table_prediction import TablePrediction, csv_text
+from linkdist.serve.table_prediction import Counter, TablePrediction, Upload, csv_text
 from linkdist.tables.link_tables import file_name
 from linkdist.tables.links import links_of
 from linkdist.tables.node_table import check_ids
@@ -28,15 +26,12 @@ from linkdist.tables.source import Tables
 from linkdist.tables.trained_columns import with_trained_columns
 from linkdist.tables.validation import Problems
 
-MOST_NUMBERS = 100_000_000
-"""Largest number of features and outputs of all rows, 400 MB."""
-
 ROWS = 4096
 """Rows that are written at once."""
 
 
 def predict_files(
-    table: Upload, links: Sequence[Upload], engine: ServedModel, metrics: Metrics
+    table: Upload, links: Sequence[Upload], engine: ServedModel, metrics: Counter
 ) -> TablePrediction:
     """Return the prediction of a table, with links if there are tables of them."""
     if links:
@@ -65,7 +60,7 @@ class LinkedTablePrediction(TablePrediction):
         path: Path,
         name: str,
         engine: ServedModel,
-        metrics: Metrics,
+        metrics: Counter,
         links: Sequence[Upload],
     ) -> None:
         super().__init__(path, name, engine, metrics)
@@ -96,12 +91,12 @@ class LinkedTablePrediction(TablePrediction):
             columns, n = self.engine.columns, len(ids)
             linked = np.isin(np.arange(n), links.pairs[links.pairs[:, 0] != links.pairs[:, 1]])
             schema = columns.schema(self.id, ids.type, lists=False)
+            self.metrics.predicted("links", int(linked.sum()))
+            self.metrics.predicted("features", int((~linked).sum()))
             for start in range(0, n, ROWS):
                 rows = slice(start, min(start + ROWS, n))
                 batch = columns.batch(ids[rows], p[rows], schema, linked[rows])
                 yield batch.num_rows, csv_text(batch, start == 0)
-            self.metrics.predicted("links", int(linked.sum()))
-            self.metrics.predicted("features", int((~linked).sum()))
         except TableError as error:
             raise self._refused(error) from error
         except pa.ArrowException as error:
@@ -109,19 +104,11 @@ class LinkedTablePrediction(TablePrediction):
 
     def _read_nodes(self) -> tuple[pa.Array, FeatureMatrix]:
         """The ids (n,) and the features (n, d) of all rows."""
-        header, shape = self.engine.header, self.engine.header.shape
-        assert header.encoders is not None
-        outputs = shape.replicas * (1 + header.heads) * shape.classes
-        ids, parts, numbers = list[pa.Array](), list[FeatureMatrix](), 0
-        for own_ids, _, features in labelled_batches(
-            self.table, self.id, None, header.encoders, problems=self.problems
-        ):
-            stored = features.size if isinstance(features, np.ndarray) else features.nnz
-            numbers += int(stored) + len(own_ids) * outputs
-            if numbers > MOST_NUMBERS:
-                rule = f"{self.name} has too many rows for a prediction with links"
-                advice = "Leave out the links, or use linkdist predict on the command line."
-                raise RefusedError(413, f"{rule}, which needs all of them in memory. {advice}")
+        encoders = self.engine.header.encoders
+        assert encoders is not None
+        batches = labelled_batches(self.table, self.id, None, encoders, problems=self.problems)
+        ids, parts = list[pa.Array](), list[FeatureMatrix]()
+        for own_ids, _, features in batches:
             ids.append(own_ids)
             parts.append(features)
         if not ids:

@@ -34,7 +34,7 @@ from linkdist.tables.validation import SHOWN, Problems
 
 KEYS = ("rows", "neighbours", "links")
 
-MOST_PROBLEMS = 1000
+MOST_PROBLEMS = 100
 """Reading stops after so many wrong values: a hostile request must not take long to refuse."""
 
 WITHOUT_WEIGHTS = (
@@ -126,6 +126,8 @@ class RequestSchema:
             example = {encoder.name: encoder.example() for encoder in self.encoders}
             held = "an object with a value for each column"
         self._row_rule = f"a row must be {held}"
+        columns = ", ".join(self.names)
+        self._empty_rule = f"a row must have a value in one column or more; columns are {columns}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
         link = self._links.example
         self.example = {"rows": [example], "neighbours": [example], "links": [link]}
@@ -178,6 +180,10 @@ class RequestSchema:
         if self._links.is_weighted and len(links.pairs) and links.weights is None:
             notices.append(WITHOUT_WEIGHTS)
         return PredictionRequest(columns, len(rows), len(nodes), links, notices)
+
+    def work(self, body: bytes) -> int:
+        """Return an upper bound of the number of values that reading a body takes."""
+        return body.count(b"{") * max(1, len(self.names)) + 8 * body.count(b"[")
 
     def encode(self, columns: Columns) -> FeatureMatrix:
         """Encode columns that `read` returned, of one request or of several joined ones.
@@ -235,15 +241,19 @@ class RequestSchema:
                     valid.append(None)
                     general.rows(self._row_rule, [place + 1], [node])
                 problems += max(1, len(wrong))
-                if problems >= MOST_PROBLEMS:
-                    general.add(f"reading stopped at row {place + 1}: too many values are wrong")
-                    break
-                continue
-            if self.names and all(node.get(name) is None for name in self.names):
-                columns = ", ".join(self.names)
-                rule = f"a row must have a value in one column or more; columns are {columns}"
-                general.rows(rule, [place + 1], [node])
+            else:
+                problems += self._check_empty(node, place, general)
+            if problems >= MOST_PROBLEMS:
+                general.add(f"reading stopped at row {place + 1}: too many values are wrong")
+                break
         return valid
+
+    def _check_empty(self, node: Any, place: int, general: Problems) -> bool:  # noqa: ANN401
+        """Whether a row has no value in any column, which is a problem."""
+        is_empty = bool(self.names) and all(node.get(name) is None for name in self.names)
+        if is_empty:
+            general.rows(self._empty_rule, [place + 1], [node])
+        return is_empty
 
     def _check_names(self, nodes: Sequence[Any], problems: Problems) -> None:
         known = {*self.names, *self._ignored}

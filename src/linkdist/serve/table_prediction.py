@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from linkdist.errors import LinkDistError, OptionError, TableError, check_names
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.validation import Problems
+
+
+class Counter(Protocol):
+    """Counts predicted rows; `Metrics` is one."""
+
+    def predicted(self, mode: str, rows: int) -> None:
+        """Count rows that were predicted."""
+
+
+class Upload(NamedTuple):
+    """A file of a request.
+
+    Attributes
+    ----------
+    path : Path
+        A temporary file.
+    name : str
+        The name that the user gave the file.
+    """
+
+    path: Path
+    name: str
 
 
 def table_suffix(name: str) -> str:
@@ -54,7 +72,7 @@ class TablePrediction:
         The name that the user gave the file, for messages.
     engine : ServedModel
         Computes the predictions.
-    metrics : Metrics
+    metrics : Counter
         Counts the rows.
 
     Raises
@@ -63,7 +81,7 @@ class TablePrediction:
         If the table cannot be used; also while it is read.
     """
 
-    def __init__(self, path: Path, name: str, engine: ServedModel, metrics: Metrics) -> None:
+    def __init__(self, path: Path, name: str, engine: ServedModel, metrics: Counter) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
         self.id = str(engine.header.about.get("id", ""))
         if engine.header.encoders is None or not self.id:
@@ -83,11 +101,10 @@ class TablePrediction:
             columns = {column: f"{name} has no column {column!r}." for column in missing}
             raise RefusedError(422, f"{name}: {error}", columns) from error
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write all predictions to a file, and rewind it."""
+    def parts(self) -> Iterator[bytes]:
+        """Yield the CSV table in parts."""
         for _, text in self._batches():
-            file.write(text.encode())
-        file.seek(0)
+            yield text.encode()
 
     def lines(self) -> Iterator[bytes]:
         """Yield lines of JSON: the total, a line for each batch, and the end or an error."""
@@ -136,29 +153,6 @@ class TablePrediction:
         text = str(error).replace(str(self.path), self.name)
         named = {name: text for name in self.engine.schema.names if f"column {name!r}" in text}
         return RefusedError(422, text, named)
-
-
-class Streamed(StreamingResponse):
-    """A stream that closes its resources at the end, also if the client disconnects.
-
-    Parameters
-    ----------
-    stream : iterable of bytes
-        The content; every part is computed in a thread.
-    media_type : str
-        Its content type.
-    resources : ExitStack
-        What is closed at the end.
-    """
-
-    def __init__(self, stream: Iterable[bytes], media_type: str, resources: ExitStack) -> None:
-        super().__init__(stream, media_type=media_type)
-        self.resources = resources
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream."""
-        with self.resources:
-            await super().__call__(scope, receive, send)
 
 
 def csv_text(batch: pa.RecordBatch, with_header: bool) -> str:
