@@ -178,7 +178,8 @@ async def predict(request: Request) -> Response:
     large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
     batcher.check_room()
-    body = await read_spooled(large.spool, request, settings.body_bytes, settings.seconds)
+    limits = settings.body_bytes, settings.seconds
+    body = await read_spooled(large.spool, request, *limits, large.check_room)
     if not isinstance(body, bytes) or batcher.engine.schema.work(body) > SMALL:
         return await large.predict(request, batcher.engine, body)
     async with _turn(request, len(body)):
@@ -230,10 +231,11 @@ async def predict_table(
     settings: Settings = state.settings
     large: LargeRequests = state.large
     engine, suffix = state.current.engine, table_suffix(name)
-    large.check_room(request)
+    large.check_room_for_table(request)
     with contextlib.ExitStack() as resources:
         file = resources.enter_context(large.spool.file(suffix))
-        await save_body(file, request, settings.file_bytes, settings.seconds)
+        limits = settings.file_bytes, settings.seconds
+        await save_body(file, request, *limits, large.spool.writing)
         lines_type = NDJSON if NDJSON in request.headers.get("accept", "") else None
         upload = file.path, name, lines_type
         return await large.predict_table(request, engine, *upload, resources)
