@@ -82,7 +82,7 @@ TINY = 1 << 10
 
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
 
-predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
+predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422, 507))
 description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
