@@ -23,15 +23,6 @@ from urllib.parse import urlsplit
 import psutil
 import pyarrow as pa
 import pyarrow.parquet
-import torch
-from measure import write
-from serving import Service, body_of, loaded, papers
-
-from linkdist.artifacts.model_dir import Saved, save_model
-from linkdist.artifacts.onnx import with_onnx
-from linkdist.model import Model
-from linkdist.nn.network import ForkedMLP
-from linkdist.tables.feature_encoder import make_feature_encoder
 
 HONEST = 8
 """Connections of honest clients."""
@@ -49,8 +40,17 @@ TITLES = {
 # Models and honest requests.
 
 
+def papers(folder):
+    """A model of the example tables, and rows for it."""
+    import serving
+
+    return serving.papers(folder)
+
+
 def columns(folder):
     """A model of 200 numbers, and rows for it."""
+    from linkdist.tables.feature_encoder import make_feature_encoder
+
     names = [f"c{k}" for k in range(200)]
     _save(folder / "columns", make_feature_encoder(dict.fromkeys(names, "numeric")), 2)
     return [dict.fromkeys(names, 1.5)]
@@ -58,6 +58,8 @@ def columns(folder):
 
 def classes(folder):
     """A model of 2,000 classes, and rows for it."""
+    from linkdist.tables.feature_encoder import make_feature_encoder
+
     encoder = make_feature_encoder({"v": "vector"})
     encoder.partial_fit(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
     _save(folder / "classes", encoder, 2000)
@@ -65,6 +67,13 @@ def classes(folder):
 
 
 def _save(path, encoder, count):
+    import torch
+
+    from linkdist.artifacts.model_dir import Saved, save_model
+    from linkdist.artifacts.onnx import with_onnx
+    from linkdist.model import Model
+    from linkdist.nn.network import ForkedMLP
+
     network = Model(ForkedMLP(encoder.d, count, [0]), torch.ones(1), tuple(map(str, range(count))))
     save_model(path, with_onnx(Saved(network, encoder, {"id": "node", "label": "kind"})))
 
@@ -81,6 +90,10 @@ def head(path, length, more=""):
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Content-Length: {length}\r\n{more}\r\n"
     ).encode()
+
+
+def body_of(rows):
+    return json.dumps({"rows": rows}).encode()
 
 
 def whole(path, body):
@@ -141,9 +154,10 @@ PAUSE = 0.05
 
 def attack(number, url, seconds):
     """Attack for some seconds; prints how many requests were sent and what was answered."""
-    end, address, statuses = time.monotonic() + seconds, urlsplit(url), {}
-    threads = []
-    for (content, reads), count in zip(payloads(number), COUNTS[number], strict=True):
+    prepared, address, statuses = payloads(number), urlsplit(url), {}
+    print("ready", flush=True)
+    before, end, threads = sum(psutil.Process().cpu_times()[:2]), time.monotonic() + seconds, []
+    for (content, reads), count in zip(prepared, COUNTS[number], strict=True):
         for held in [1] * count if reads else [count]:  # one thread holds all that are not read
             args = (address, content, reads, held, end, statuses)
             threads.append(threading.Thread(target=_attack, args=args))
@@ -151,7 +165,7 @@ def attack(number, url, seconds):
         thread.start()
     for thread in threads:
         thread.join()
-    took = sum(psutil.Process().cpu_times()[:2])
+    took = sum(psutil.Process().cpu_times()[:2]) - before
     print(json.dumps({"statuses": statuses, "cpu": round(took / seconds, 2)}))
 
 
@@ -226,6 +240,8 @@ def answered(found, seconds):
 
 def measure(number, folder, rows, seconds):
     """One attack."""
+    from serving import Service, loaded
+
     name = MODEL_OF.get(number, "papers")
     body = body_of(rows[name][:1])
     with Service(folder / name) as service:
@@ -233,10 +249,11 @@ def measure(number, folder, rows, seconds):
         alone = answered(loaded(service, body, 0, seconds, HONEST), seconds)
         asked = [sys.executable, __file__, "--attack", str(number), service.url, str(seconds + 3)]
         attacker = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True)
-        time.sleep(2.5)  # until what it sends is prepared and the first connections are open
+        attacker.stdout.readline()  # what it sends is prepared
+        time.sleep(2)  # and now the first connections are open
         with Watch(service) as watch:
             during = answered(loaded(service, body, 0, seconds, HONEST), seconds)
-        told = json.loads(attacker.communicate(timeout=120)[0])
+        told = json.loads(attacker.stdout.read())
     return {
         "attack": number,
         "what": TITLES[number],
@@ -261,6 +278,8 @@ def main():
         number, url, seconds = asked.attack
         attack(int(number), url, float(seconds))
         return
+    from measure import write
+
     found = []
     with tempfile.TemporaryDirectory() as folder:
         needed = {MODEL_OF.get(number, "papers") for number in asked.numbers}

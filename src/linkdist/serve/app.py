@@ -86,7 +86,7 @@ TINY = 1 << 10
 
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
 
-predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
+predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422, 507))
 description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
@@ -192,7 +192,8 @@ async def predict(request: Request) -> Response:
     large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
     batcher.check_room()
-    body = await read_spooled(large.spool, request, settings.body_bytes, settings.seconds)
+    limits = settings.body_bytes, settings.seconds
+    body = await read_spooled(large.spool, request, *limits, large.check_room)
     if not isinstance(body, bytes) or batcher.engine.schema.work(body) > SMALL:
         return await large.predict(request, batcher.engine, body)
     async with _turn(request, len(body)):
@@ -253,7 +254,7 @@ async def predict_table(
     settings: Settings = state.settings
     large: LargeRequests = state.large
     engine: ServedModel = state.current.engine
-    large.check_room(request)
+    large.check_room_for_table(request)
     with contextlib.ExitStack() as resources:
         most_links = len(engine.header.relations)
         spooling = Spooling(large.spool, resources)

@@ -84,9 +84,9 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     Examples
     --------
     >>> sorted(refusals(404))
-    [401, 404, 503]
+    [401, 404, 421, 503]
     """
     return {
         status: {"model": Problem, "description": RULES[status]}
-        for status in sorted({401, 503, *statuses})
+        for status in sorted({401, 421, 503, *statuses})
     }

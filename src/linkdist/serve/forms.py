@@ -101,16 +101,17 @@ async def save_files(
     RefusedError
         If the body breaks a limit or is not such a form.
     """
+    limits = settings.file_bytes, settings.seconds, spooling.spool.writing
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind == FORM.encode():
         form = Form(options.get(b"boundary", b""), spooling, most_links)
-        await save_body(form, request, settings.file_bytes, settings.seconds)
+        await save_body(form, request, *limits)
         return form.uploads()
     if not name:
         advice = "Add ?name=nodes.csv to the address, or send a form: curl -F file=@nodes.csv."
         raise RefusedError(422, f"the name of the file is missing. {advice}")
     file = spooling.file(name)
-    await save_body(file, request, settings.file_bytes, settings.seconds)
+    await save_body(file, request, *limits)
     return Upload(file.path, name), []
 
 

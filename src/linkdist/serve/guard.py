@@ -174,11 +174,18 @@ async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
     return b"".join([part async for part in body_parts(request, max_bytes, seconds)])
 
 
-async def save_body(file: Sink, request: Request, max_bytes: int, seconds: float) -> None:
-    """Write a body to a file; a large one may take longer than `seconds`."""
+async def save_body(
+    file: Sink, request: Request, max_bytes: int, seconds: float, turn: asyncio.Lock
+) -> None:
+    """Write a body to a file; a large one may take longer than `seconds`.
+
+    Parts are written in turn with those of other bodies, so that no part of the event loop's time
+    is long.
+    """
     try:
         async for part in body_parts(request, max_bytes, seconds, is_file=True):
-            await in_thread(file.write, part)
+            async with turn:
+                await in_thread(file.write, part)
         file.flush()
     except OSError as error:
         raise no_space(error) from error

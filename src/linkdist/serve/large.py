@@ -24,7 +24,7 @@ from linkdist.serve.guard import SLOWEST
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.spool import Spool, SpooledFile
+from linkdist.serve.spool import Spool, SpooledFile, declared_size
 from linkdist.serve.table_prediction import Upload
 from linkdist.serve.workers import Process, Workers
 
@@ -62,10 +62,15 @@ class LargeRequests:
         limits = settings.memory_bytes, settings.spool_bytes // 2, idle
         self.requests, self.tables = Workers(1, *limits), Workers(settings.tables, *limits)
 
-    def check_room(self, request: Request) -> None:
+    def check_room_for_table(self, request: Request) -> None:
         """Refuse a table before its body is read, if there is no room for it."""
         self.tables.check_room()
-        self.spool.check_room(request)
+        self.spool.check_room(declared_size(request))
+
+    def check_room(self, size: int) -> None:
+        """Refuse a large request of so many bytes, if there is no room for it."""
+        self.requests.check_room()
+        self.spool.check_room(size)
 
     async def predict(
         self, request: Request, engine: ServedModel, body: bytes | SpooledFile

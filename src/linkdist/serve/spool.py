@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import TracebackType
@@ -27,6 +29,11 @@ class Spool:
     max_bytes : int
         Their largest total size.
 
+    Attributes
+    ----------
+    writing : Lock
+        Parts of bodies are written one at a time, so that other requests are answered in between.
+
     Examples
     --------
     >>> spool = Spool(10)
@@ -40,6 +47,7 @@ class Spool:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes, self.used, self._lock = max_bytes, 0, threading.Lock()
+        self.writing = asyncio.Lock()
 
     def take(self, size: int) -> None:
         """Count further bytes, or refuse them if there is no room."""
@@ -53,10 +61,8 @@ class Spool:
         with self._lock:
             self.used -= size
 
-    def check_room(self, request: Request) -> None:
-        """Refuse a request before its body is read, if there is no room for it."""
-        declared = request.headers.get("content-length", "")
-        size = int(declared[:20]) if declared.isdecimal() else 1
+    def check_room(self, size: int) -> None:
+        """Refuse a body of so many bytes if there is no room for it."""
         self.take(size)
         self.give_back(size)
 
@@ -139,19 +145,36 @@ class SpooledFile:
         self.close()
 
 
+def declared_size(request: Request) -> int:
+    """Return the size that a request announces for its body; 1 if it does not."""
+    declared = request.headers.get("content-length", "")
+    return int(declared[:20]) if declared.isascii() and declared.isdecimal() else 1
+
+
 async def read_spooled(
-    spool: Spool, request: Request, max_bytes: int, seconds: float
+    spool: Spool,
+    request: Request,
+    max_bytes: int,
+    seconds: float,
+    check_room: Callable[[int], None],
 ) -> bytes | SpooledFile:
-    """Read a body: a small one into memory, a large one into a file, which the caller closes."""
+    """Read a body: a small one into memory, a large one into a file, which the caller closes.
+
+    `check_room` is called with the size of a large body before the body is read.
+    """
     start, file = b"", None
+    if declared_size(request) > SMALL:
+        check_room(declared_size(request))
     try:
         async for part in body_parts(request, max_bytes, seconds):
             if file is None and len(start) + len(part) <= SMALL:
                 start += part
                 continue
             if file is None:
+                check_room(len(part))
                 file, part = spool.file(), start + part
-            await in_thread(file.write, part)
+            async with spool.writing:
+                await in_thread(file.write, part)
     except BaseException:
         if file is not None:
             file.close()

@@ -188,7 +188,8 @@ def main() -> None:
     memory, largest = map(int, sys.argv[1:])
     messages = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a library prints is no message
-    os.nice(NICE)
+    with contextlib.suppress(OSError):  # some sandboxes do not allow it
+        os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     with contextlib.suppress(OSError):  # if the machine has no memory left, this process ends first
         Path("/proc/self/oom_score_adj").write_text("800")
