@@ -116,9 +116,10 @@ class LargeRequests:
         """
         settings = self.settings
         out, has_grown = resources.enter_context(self.spool.file()), asyncio.Event()
-        files = [(str(one.path), one.name) for one in (table, *links)]
-        limits = {"files": files, "rows": settings.table_rows}
-        task = {"kind": "table", **limits, "lines": bool(lines_type), **_model(engine)}
+        files = [(str(one.path), one.name) for one in links]
+        tables = {"path": str(table.path), "name": table.name, "links": files}
+        kind = {"kind": "table", "rows": settings.table_rows, "lines": bool(lines_type)}
+        task = {**kind, **tables, **_model(engine)}
         work = self._run(self.tables, task, settings.table_seconds, out, has_grown)
         if lines_type is None:
             await unless_gone(request, work)

@@ -119,8 +119,9 @@ class Worker:
     def _table(self, task: dict[str, Any], engine: ServedModel, out: IO[bytes]) -> dict[str, int]:
         """Predict a table."""
         counts = Counts(task["rows"])
-        first, *links = (Upload(Path(path), name) for path, name in task["files"])
-        table = predict_files(first, links, engine, counts)
+        links = [Upload(Path(path), name) for path, name in task.get("links", ())]
+        nodes = Upload(Path(task["path"]), task["name"])
+        table = predict_files(nodes, links, engine, counts)
         counts.check(table.table.rows)
         self._write(out, table.lines() if task["lines"] else table.parts())
         return counts.rows
