@@ -65,7 +65,7 @@ class LargeRequests:
     def check_room_for_table(self, request: Request) -> None:
         """Refuse a table before its body is read, if there is no room for it."""
         self.tables.check_room()
-        self.spool.check_room(declared_size(request))
+        self.spool.check_room(min(declared_size(request), self.settings.file_bytes))
 
     def check_room(self, size: int) -> None:
         """Refuse a large request of so many bytes, if there is no room for it."""

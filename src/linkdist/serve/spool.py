@@ -163,8 +163,8 @@ async def read_spooled(
     `check_room` is called with the size of a large body before the body is read.
     """
     start, file = b"", None
-    if declared_size(request) > SMALL:
-        check_room(declared_size(request))
+    if SMALL < (size := declared_size(request)) <= max_bytes:
+        check_room(size)
     try:
         async for part in body_parts(request, max_bytes, seconds):
             if file is None and len(start) + len(part) <= SMALL:
