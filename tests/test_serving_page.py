@@ -5,7 +5,10 @@ names, modes and refusals do not.
 """
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -13,6 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from linkdist.serve.settings import Settings
+from tests.serve.test_access_log import LINE as ACCESS
 from tests.serving import serving
 
 ROOT = Path(__file__).parent.parent
@@ -68,9 +72,40 @@ def test_a_file_gets_a_table(address):
     assert head.replace('"', "").split(",")[:3] == ["paper", "label", "confidence"]
 
 
+def test_the_commands_that_send_files_do_so(address, tmp_path):
+    """Each command of the page, run in a folder with the tables of the example."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    commands = re.findall(r"^curl .*/v1/predict/table.*$", PAGE, flags=re.M)
+    assert [("-F file=" in one, "-F links=" in one) for one in commands] == [
+        (True, False), (True, True), (False, False)
+    ]  # fmt: skip
+    for name in ("nodes.csv", "links.csv"):
+        (tmp_path / name).symlink_to(PAPERS / name)
+    answers = []
+    for command in commands:
+        line = command.replace("http://127.0.0.1:8000", address)
+        subprocess.run(
+            line, shell=True, check=True, cwd=tmp_path, env={**os.environ, "no_proxy": "*"}
+        )
+        answers.append((tmp_path / "predictions.csv").read_text().splitlines())
+    form, linked, plain = answers
+    assert form == plain
+    assert linked[0] == plain[0]
+    assert len(linked) == len(plain) == len((PAPERS / "nodes.csv").read_text().splitlines())
+    assert linked != plain
+
+
+def test_the_lines_of_the_access_log_are_as_shown():
+    lines = re.search(r"```text\n(.*?)```", PAGE.partition("## Access log")[2], flags=re.S)[1]
+    for line in lines.splitlines():
+        assert ACCESS.fullmatch(line), line
+
+
 def test_the_addresses_are_there(address):
-    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/model"):
-        assert f"`{path}`" in PAGE or path in ("/", "/v1/model")
+    paths = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/v1/model")
+    for path in paths:
+        assert f"`{path}`" in PAGE or path == "/"
         with urlopen(address + path, timeout=60) as answer:
             assert answer.status == 200
 

@@ -20,6 +20,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST_SEARCHED, MOST_SEARCHED = 40, 200
+"""Characters of a name, and comparisons, up to which similar names are searched.
+
+A request may contain many unknown names, and the search must not take long.
+"""
+
 
 class LinkDistError(Exception):
     """Base of all errors that a user can act on."""
@@ -77,9 +83,13 @@ def check_names(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     folded = {name.lower(): name for name in known}
     unknown = []
+    searched = 0
     for name in asked:
         if name not in known:
-            near = difflib.get_close_matches(name.lower(), folded, n=3)
+            near: list[str] = []
+            if len(name) <= LONGEST_SEARCHED and searched + len(known) <= MOST_SEARCHED:
+                near = difflib.get_close_matches(name.lower(), folded, n=3)
+                searched += len(known)
             hint = f" (near: {', '.join(folded[key] for key in near)})" if near else ""
             unknown.append(f"{name!r}{hint}")
     if unknown:

@@ -1,5 +1,7 @@
 """Services of a model of papers: in this process, in its own process, and in a browser."""
 
+from collections import deque
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,9 +17,19 @@ def model(papers_model):
     return load_model(papers_model)
 
 
+@pytest.fixture(scope="session")
+def idle():
+    """Processes for tables and large requests, which take a second to start."""
+    processes = deque()
+    yield processes
+    for process in processes:
+        process.close()
+
+
 @pytest.fixture
-def app(papers_model):
-    return make_app(Settings(str(papers_model), rows=100, body_bytes=20_000, file_bytes=100_000))
+def app(papers_model, idle):
+    settings = Settings(str(papers_model), rows=100, body_bytes=20_000, file_bytes=100_000)
+    return make_app(settings, idle)
 
 
 @pytest.fixture

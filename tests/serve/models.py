@@ -26,10 +26,10 @@ def shares(answer):
     return np.array([list(one["probabilities"].values()) for one in answer.json()["predictions"]])
 
 
-def vectors(path):
+def vectors(path, classes=("a", "b")):
     encoders = make_feature_encoder({"v": "vector"})
     encoders.partial_fit(pa.record_batch({"v": [[0.0, 1.0, 2.0], [3.0, 1.0, 5.0]]}))
-    network = Model(ForkedMLP(3, 2, [0]), torch.ones(1), ("a", "b"))
+    network = Model(ForkedMLP(3, len(classes), [0]), torch.ones(1), tuple(classes))
     save_model(path, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
     return path
 

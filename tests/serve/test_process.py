@@ -53,7 +53,7 @@ def listens(service):
 
 def head(length, path="/v1/predict", more=""):
     return (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Connection: close\r\n{length}{more}\r\n"
     ).encode()
 
@@ -147,7 +147,7 @@ def test_the_service_imports_no_pytorch():
     ("options", "words"),
     [
         (["nowhere"], "there is no directory"),
-        (["MODEL", "--host", "999.1.1.1"], "cannot be listened to"),
+        (["MODEL", "--host", "999.1.1.1", "--no-token"], "cannot be listened to"),
         (["MODEL", "--token-file", "nowhere"], "token file"),
     ],
 )

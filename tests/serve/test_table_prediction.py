@@ -73,24 +73,29 @@ def test_a_bad_table_is_refused_by_its_owners_name(client, name, content, status
 
 
 @pytest.mark.parametrize("accept", ["text/csv", "application/x-ndjson"])
-def test_a_table_that_nobody_waits_for_gives_back_its_place(papers_model, papers, accept):
+def test_a_table_that_nobody_waits_for_gives_back_its_place(papers_model, papers, idle, accept):
     """There is one place, and the clients of the first three tables are gone before the answer."""
-    app = make_app(Settings(str(papers_model), tables=1))
+    app = make_app(Settings(str(papers_model), tables=1), idle)
     content = (papers / "new_nodes.csv").read_bytes()
     path, query = "/v1/predict/table", b"name=a.csv"
     headers, asgi = [(b"accept", accept.encode())], {"spec_version": "2.4"}
     scope = {"type": "http", "method": "POST", "path": path, "query_string": query,
              "headers": headers, "asgi": asgi}  # fmt: skip
 
-    async def receive():
-        return {"type": "http.request", "body": content}
+    def sent_by_one_that_leaves():
+        messages = iter([{"type": "http.request", "body": content}])
+
+        async def receive():
+            return next(messages, {"type": "http.disconnect"})
+
+        return receive
 
     async def gone(message):
         raise OSError("the client has gone")
 
     async def ask_and_leave():
         for _ in range(3):
-            await app(scope, receive, gone)
+            await app(scope, sent_by_one_that_leaves(), gone)
         transport = httpx2.ASGITransport(app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://here") as client:
             return await client.post(f"{path}?name=a.csv", content=content)

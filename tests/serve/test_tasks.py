@@ -143,7 +143,7 @@ def test_the_model_is_described(served):
 
 def test_the_example_of_the_document_is_answered(served):
     model, client = served
-    document = client.get("/v1/openapi.json").json()
+    document = client.get("/openapi.json").json()
     body = document["paths"]["/v1/predict"]["post"]["requestBody"]["content"]["application/json"]
     (link,) = body["example"]["links"]
     assert link.get("relation") == (RELATIONS[0] if len(model.relations) > 1 else None)
@@ -174,11 +174,11 @@ def test_intervals_are_null_where_training_chose_none(tmp_path):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_table_has_the_columns_of_the_task(tmp_path, task):
+def test_a_table_has_the_columns_of_the_task(tmp_path, idle, task):
     saved = save_table_model(tmp_path / "model", task)
     rows = [{"size": 2.5, "place": [1, 2, 3]}, {"size": 1, "place": [0, 0, 0]}]
     table = "".join(json.dumps({"node": k, **row}) + "\n" for k, row in enumerate(rows))
-    with TestClient(make_app(Settings(str(tmp_path / "model")))) as client:
+    with TestClient(make_app(Settings(str(tmp_path / "model")), idle)) as client:
         answer = client.post("/v1/predict/table?name=x.jsonl", content=table.encode())
         assert answer.status_code == 200, answer.text
         predictions = ask(client, rows).json()["predictions"]

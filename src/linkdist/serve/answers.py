@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
+from linkdist.serve.errors import RefusedError
 from linkdist.serve.schema import PredictionRequest, known_values
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
@@ -27,6 +28,7 @@ MAX_VALUES = 100
 Row: TypeAlias = dict[str, Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+LINK_COLUMNS = ("source", "target", "relation", "weight")
 TRAINING = ("method", "epochs", "seconds", "date")
 
 
@@ -103,9 +105,12 @@ class Limits(BaseModel):
     """The limits of a request."""
 
     rows: int
+    values: int = Field(description="Probabilities of an answer: rows × classes.")
     body_bytes: int
     file_bytes: int
-    seconds: float
+    table_rows: int
+    seconds: float = Field(description="For a body to arrive, and for an answer.")
+    table_seconds: float
 
 
 class RefusedModel(BaseModel):
@@ -138,6 +143,10 @@ class ModelInfo(BaseModel):
     relations: list[str]
     directed: bool = Field(description="Whether links lead from their source to their target.")
     weighted: bool = Field(description="Whether the links of the training had weights.")
+    link_columns: dict[str, str | None] = Field(
+        description="The columns that tables of links have: 'source', 'target', 'relation' and "
+        "'weight'; null if training named none."
+    )
     columns: list[Column] | None
     scores: dict[str, Any]
     data: dict[str, Any]
@@ -147,6 +156,21 @@ class ModelInfo(BaseModel):
     has_report: bool
     limits: Limits
     refused: RefusedModel | None
+
+
+def check_values(engine: ServedModel, rows: int, most: int) -> None:
+    """Refuse a request whose answer has too many probabilities: rows × classes.
+
+    Raises
+    ------
+    RefusedError
+        With the number of rows that may be sent.
+    """
+    classes = len(engine.header.classes)
+    if rows * classes > most:
+        found = f"{rows:,} rows of {classes:,} classes are {rows * classes:,} probabilities"
+        rule = f"an answer may have {most:,}"
+        raise RefusedError(413, f"{found}; {rule}. Send {max(1, most // classes):,} rows at once.")
 
 
 def answer(
@@ -247,6 +271,7 @@ def model_info(
         "relations": list(header.relations),
         "directed": header.directed,
         "weighted": about.get("weight") is not None,
+        "link_columns": {role: about.get(role) for role in LINK_COLUMNS},
         "columns": None if encoders is None else [_column(one) for one in encoders.columns],
         "scores": about.get("scores", {}),
         "data": about.get("data", {}),

@@ -4,17 +4,19 @@ POST /v1/predict          rows as JSON            GET /            the page
 POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
 POST /v1/explain          rows as JSON
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
+GET  /docs                the reference           GET /openapi.json
 
 How a prediction request is handled::
 
     guard.Guard                     checks the token, and counts
     app.predict                     the address
-    guard.read_body                 reads the body, within limits
+    spool.read_spooled              reads the body, within limits
     schema.RequestSchema.read       validates it
     current_model.Batcher.predict   computes it together with others, with a ServedModel
     answers.answer                  writes the predictions
 
-A request that cannot be answered raises an `errors.RefusedError` on its way.
+Large requests and tables are computed in other processes: see `linkdist.serve.large`. A request
+that cannot be answered raises an `errors.RefusedError` on its way.
 """
 
 from __future__ import annotations
@@ -22,34 +24,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from linkdist._version import __version__
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
-from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
+from linkdist.serve.access_log import AccessLog
+from linkdist.serve.answers import (
+    KINDS,
+    Answer,
+    ModelInfo,
+    Status,
+    answer,
+    check_values,
+    model_info,
+)
 from linkdist.serve.caution import Abstain, Sets, cautious
 from linkdist.serve.current_model import Batcher, CurrentModel
+from linkdist.serve.document import add_table_example, add_token
 from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.explain import Turns
 from linkdist.serve.explain import router as explanations
-from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
+from linkdist.serve.forms import CONTENT, Spooling, save_files
+from linkdist.serve.guard import Guard, check_content_type
+from linkdist.serve.large import LargeRequests
+from linkdist.serve.lifetime import end_with
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import Streamed, TablePrediction, table_suffix
+from linkdist.serve.spool import SMALL, read_spooled
+from linkdist.serve.workers import Process
 from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
@@ -61,33 +75,36 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SVG, HTML = "image/svg+xml", "text/html"
 PAGE_TYPES = {".html": HTML, ".css": "text/css", ".js": "text/javascript", ".svg": SVG}
 
+PAGES = {"index.html": "/", "docs.html": "/docs"}
+
 NDJSON = "application/x-ndjson"
-BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TABLE = {
     "description": "The id of each row, and its class, its number with an interval, or its labels; "
     "with probabilities, if there are classes or labels.",
     "content": {"text/csv": {}, NDJSON: {}},
 }
 
-SMALL = 1 << 14
-"""Bytes or probabilities that are read or written faster than a thread is started."""
+TINY = 1 << 10
+"""Bytes or probabilities that are read or written in less than a millisecond."""
 
 UNEXPECTED = "an unexpected error occurred. This is a bug in LinkDist; the log has the details."
 
-T = TypeVar("T")
-
-predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
+predictions = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422, 507))
 description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
 
-def make_app(settings: Settings | None = None) -> Guard:
+def make_app(
+    settings: Settings | None = None, idle: deque[Process] | None = None
+) -> Guard | AccessLog:
     """Make a service and load its model.
 
     Parameters
     ----------
     settings : Settings, optional
         By default the published ones: uvicorn calls this function in every worker.
+    idle : deque of Process, optional
+        Processes for large requests that several services share, for tests.
 
     Raises
     ------
@@ -100,9 +117,10 @@ def make_app(settings: Settings | None = None) -> Guard:
     app.state.current = CurrentModel(
         Path(settings.model), settings.waiting, metrics, settings.drift_rows
     )
-    app.state.free_places = asyncio.Semaphore(settings.tables)
-    app.state.explaining = Turns()
-    return Guard(app, token, metrics)
+    app.state.turn = asyncio.Lock()
+    app.state.large = LargeRequests(settings, metrics, idle)
+    guard = Guard(app, token, metrics, settings.hosts)
+    return AccessLog(guard) if settings.access_log else guard
 
 
 def _make_app() -> FastAPI:
@@ -110,9 +128,8 @@ def _make_app() -> FastAPI:
         title="LinkDist",
         summary="Predict nodes with a model that was trained on a graph's links.",
         version=__version__,
-        docs_url=None,  # that page loads scripts from other hosts
+        docs_url=None,  # that page loads scripts from other hosts; ours is a file of the page
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
         lifespan=_lifespan,
     )
     app.openapi = lambda: _served_openapi(app)  # type: ignore[method-assign]
@@ -120,13 +137,21 @@ def _make_app() -> FastAPI:
         app.add_exception_handler(kind, _refuse)
     for router in (predictions, explanations, description, monitoring):
         app.include_router(router)
+    app.add_api_route("/v1/openapi.json", _document, include_in_schema=False)
     policy = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
     for file in (files("linkdist.serve") / "page").iterdir():
         media_type = PAGE_TYPES[Path(file.name).suffix]
         response = Response(file.read_bytes(), media_type=media_type, headers=policy)
-        path = "/" if file.name == "index.html" else f"/{file.name}"
-        app.router.routes.append(Route(path, response, methods=["GET"]))
+        path, methods = PAGES.get(file.name, f"/{file.name}"), ["GET", "HEAD"]
+        app.add_api_route(path, _sending(response), methods=methods, include_in_schema=False)
     return app
+
+
+def _sending(response: Response) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
+        return response
+
+    return send
 
 
 @contextlib.asynccontextmanager
@@ -135,9 +160,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # every request.
     gc.collect()
     gc.freeze()
-    task = asyncio.create_task(app.state.current.watch())
+    tasks = [asyncio.create_task(app.state.current.watch())]
+    if parent := app.state.settings.parent:
+        tasks.append(asyncio.create_task(end_with(parent)))
     yield
-    task.cancel()
+    for task in tasks:
+        task.cancel()
+    app.state.large.close()
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -165,28 +194,40 @@ async def predict(request: Request, sets: Sets = None, abstain: Abstain = None) 
     settings: Settings = request.app.state.settings
     metrics: Metrics = request.app.state.metrics
     batcher: Batcher = request.app.state.current.batcher
+    large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
     columns = cautious(batcher.engine.columns, sets, abstain)
     batcher.check_room()
-    body = await read_body(request, settings.body_bytes, settings.seconds)
-    rows = await _run(len(body), batcher.engine.schema.read, body, settings.rows)
+    limits = settings.body_bytes, settings.seconds
+    body = await read_spooled(large.spool, request, *limits, large.check_room)
+    if not isinstance(body, bytes) or batcher.engine.schema.work(body) > SMALL:
+        return await large.predict(request, batcher.engine, body, columns.caution)
+    async with _turn(request, len(body)):
+        rows = batcher.engine.schema.read(body, settings.rows)
+    check_values(batcher.engine, rows.rows, settings.values)
+    if rows.rows * len(batcher.engine.header.classes) > SMALL:
+        return await large.predict(request, batcher.engine, body, columns.caution)
     try:
         async with asyncio.timeout(settings.seconds):
             p = await batcher.predict(rows)
     except TimeoutError:
         text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
         raise RefusedError(503, text) from None
-    content, with_links = await _run(p.size, answer, batcher.engine, rows, p, columns)
+    async with _turn(request, p.size):
+        content, with_links = answer(batcher.engine, rows, p, columns)
     metrics.predicted("links", with_links)
     metrics.predicted("features", rows.rows - with_links)
     return Response(content, media_type="application/json")
 
 
-async def _run(size: int, function: Callable[..., T], *args: object) -> T:
-    """Call a function; in a thread if its work is large, so that other requests do not wait."""
-    if size <= SMALL:
-        return function(*args)
-    return await asyncio.to_thread(function, *args)
+@contextlib.asynccontextmanager
+async def _turn(request: Request, size: int) -> AsyncIterator[None]:
+    """Do longer work one at a time, so that the event loop answers other requests in between."""
+    if size <= TINY:
+        yield
+        return
+    async with request.app.state.turn:
+        yield
 
 
 @predictions.post(
@@ -194,15 +235,24 @@ async def _run(size: int, function: Callable[..., T], *args: object) -> T:
     summary="Predict a table",
     response_class=Response,
     responses={200: TABLE},
-    openapi_extra={"requestBody": {"required": True, "content": BINARY}},
+    openapi_extra={"requestBody": {"required": True, "content": CONTENT}},
 )
 async def predict_table(
     request: Request,
-    name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
+    name: Annotated[
+        str | None,
+        Query(
+            description="The name of the file; its suffix names the format. The files of a form "
+            "have names of their own."
+        ),
+    ] = None,
     sets: Sets = None,
     abstain: Abstain = None,
 ) -> Response:
     """Predict a Parquet, CSV or JSON lines file with the model's columns.
+
+    The body is the file itself, or a form with the file and optionally a table of the links between
+    its rows.
 
     With `Accept: application/x-ndjson` the answer is a stream of JSON lines:
     `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ..., "notices": [...]}` or an
@@ -210,24 +260,18 @@ async def predict_table(
     """
     state = request.app.state
     settings: Settings = state.settings
-    engine, suffix = state.current.engine, table_suffix(name)
+    large: LargeRequests = state.large
+    engine: ServedModel = state.current.engine
     columns = cautious(engine.columns, sets, abstain)
-    if state.free_places.locked():
-        text = f"{settings.tables} tables are being predicted. Try again in a minute."
-        raise RefusedError(503, text)
-    await state.free_places.acquire()
+    large.check_room_for_table(request)
     with contextlib.ExitStack() as resources:
-        resources.callback(state.free_places.release)
-        file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
-        await save_body(file, request, settings.file_bytes, settings.seconds)
-        path = Path(file.name)
-        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics, columns)
-        if NDJSON in request.headers.get("accept", ""):
-            return Streamed(table.lines(), NDJSON, resources.pop_all())
-        output = resources.enter_context(TemporaryFile())
-        await asyncio.to_thread(table.write, output)
-        parts = iter(partial(output.read, 1 << 16), b"")
-        return Streamed(parts, "text/csv", resources.pop_all())
+        most_links = len(engine.header.relations)
+        spooling = Spooling(large.spool, resources)
+        table, links = await save_files(request, name, settings, spooling, most_links)
+        lines_type = NDJSON if NDJSON in request.headers.get("accept", "") else None
+        return await large.predict_table(
+            request, engine, table, links, lines_type, resources, columns.caution
+        )
 
 
 def _sends(media_type: str, *statuses: int) -> dict[str, Any]:
@@ -304,6 +348,11 @@ def openapi() -> dict[str, Any]:
     return _openapi(_make_app(), RequestSchema(header))
 
 
+async def _document(request: Request) -> Response:
+    """The document at the address that it had in the first version of the service."""
+    return JSONResponse(request.app.openapi())
+
+
 def _served_openapi(app: FastAPI) -> dict[str, Any]:
     """The document with the columns and the task of the model that is served now."""
     engine: ServedModel = app.state.current.engine
@@ -311,17 +360,22 @@ def _served_openapi(app: FastAPI) -> dict[str, Any]:
     of_task = {"$ref": f"#/components/schemas/{KINDS[engine.header.task].__name__}"}
     answer = document["components"]["schemas"]["Answer"]["properties"]
     answer["predictions"] = {"type": "array", "title": "Predictions", "items": of_task}
+    document["info"]["title"] = f"{engine.name} · LinkDist"
+    if app.state.settings.token_file:
+        add_token(document)
     return document
 
 
 def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
     """The document of the app, with the columns of a model."""
-    document = FastAPI.openapi(app)
+    document = deepcopy(FastAPI.openapi(app))  # it is the same for every model
     template = "#/components/schemas/{model}"
     request = schema.model.model_json_schema(ref_template=template)
     document["components"]["schemas"] |= {**request.pop("$defs", {}), "Request": request}
-    json = {"schema": {"$ref": template.format(model="Request")}, "example": request.pop("example")}
+    request.pop("example")  # pydantic sorts its keys
+    json = {"schema": {"$ref": template.format(model="Request")}, "example": schema.example}
     body = {"required": True, "content": {"application/json": json}}
     for path in ("/v1/predict", "/v1/explain"):
         document["paths"][path]["post"]["requestBody"] = body
+    add_table_example(document, schema.header)
     return document

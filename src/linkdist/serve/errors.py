@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,12 @@ RULES = {
     404: "There is nothing at this address.",
     405: "The address does not accept this method.",
     408: "The body arrived too slowly.",
-    413: "There are more bytes or rows than the service accepts.",
+    413: "There are more bytes, rows or values than the service accepts.",
     415: "The body does not have the content type that is listed here.",
     422: "The JSON or the table is well-formed, but it does not fit the model.",
+    421: "The service is not known under this host name.",
     503: "The service is busy, or it took too long.",
+    507: "The disk of the service is full.",
 }
 """Every status that is not a success, for the OpenAPI document."""
 
@@ -61,15 +64,29 @@ class RefusedError(Exception):
         return JSONResponse(self.body(), self.status, headers=headers or retry)
 
 
+def no_space(error: OSError) -> RefusedError:
+    """Return why a temporary file could not be written.
+
+    Examples
+    --------
+    >>> no_space(OSError(errno.ENOSPC, "No space left on device")).status
+    507
+    """
+    found = f"the service cannot write a temporary file: {error.strerror}"
+    if error.errno == errno.EFBIG:
+        return RefusedError(413, f"{found}. The answer is too large; send fewer rows.")
+    return RefusedError(507, f"{found}. Try again later; the service needs space in TMPDIR.")
+
+
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the statuses of an operation that are not a success.
 
     Examples
     --------
     >>> sorted(refusals(404))
-    [401, 404, 503]
+    [401, 404, 421, 503]
     """
     return {
         status: {"model": Problem, "description": RULES[status]}
-        for status in sorted({401, 503, *statuses})
+        for status in sorted({401, 421, 503, *statuses})
     }

@@ -2,88 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
 
-from linkdist.errors import OptionError, TableError
-from linkdist.inference.explain import MOST, Explanation, explain
-from linkdist.inference.heads import NearRows, Neighbours
-from linkdist.serve.answers import Mode
-from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.guard import check_content_type, read_body
-from linkdist.serve.json_values import column_type
-from linkdist.serve.schema import PredictionRequest
-from linkdist.serve.served_model import ServedModel
+from linkdist.serve.errors import refusals
+from linkdist.serve.explanations import ExplainAnswer
+from linkdist.serve.guard import check_content_type
+from linkdist.serve.large import LargeRequests
 from linkdist.serve.settings import Settings
-
-MAX_ROWS = 100
-"""Rows that a request may explain: each takes as long as hundreds of predictions."""
+from linkdist.serve.spool import read_spooled
 
 MAX_BYTES = 1 << 20
-"""Largest size of a request: its rows are computed in this process."""
-
-PLACES = 8
-"""Requests that wait or are computed; others are refused before their bodies are read."""
+"""Largest size of a request."""
 
 router = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
-
-
-class Turns:
-    """Lets explanations wait, and computes one at a time, so that predictions have room."""
-
-    def __init__(self) -> None:
-        self.places, self.turn = asyncio.Semaphore(PLACES), asyncio.Lock()
-
-
-class PartOfRow(BaseModel):
-    """A part of a row, and what it contributes."""
-
-    kind: Literal[
-        "column", "word", "words", "tag", "tags", "neighbour", "neighbours", "together"
-    ] = Field(
-        description="The plural is for many that are one part. 'together' is what the words, tags "
-        "or neighbours of a column contribute beyond their single contributions."
-    )
-    column: str = Field(description="The column; of a neighbour, the relation of the link.")
-    value: str = Field(
-        description="The value, the word, the tag, or the position of the neighbour: rows are "
-        "numbered from 0, and neighbours follow the rows."
-    )
-    contribution: float = Field(
-        description="What speaks for the label is positive, what speaks against it is negative."
-    )
-
-
-class ExplainedPrediction(BaseModel):
-    """Why a row is predicted as it is: `score` is `base` plus the sum of all contributions."""
-
-    row: int = Field(description="The position of the row in the request.")
-    label: str = Field(description="The class or label; for regression, the number's name.")
-    score: float = Field(description="ln(p / (1 - p)) of the label, or the predicted number.")
-    base: float = Field(description="The score of a row without any values and links.")
-    parts: list[PartOfRow] = Field(description="The largest contribution first.")
-    probability: float | None = Field(description="p; null for regression.")
-    base_probability: float | None = Field(description="The probability that `base` stands for.")
-    mode: Mode
-
-
-class ExplainAnswer(BaseModel):
-    """Explanations in the order of the rows."""
-
-    version: str = Field(description="The version of the model that answered.")
-    explanations: list[ExplainedPrediction] = Field(
-        description="One for each row; if a row may have several labels, one for each of them."
-    )
-    notices: list[str] = Field([], description="As in the answer to /v1/predict.")
 
 
 @router.post("/v1/explain", summary="Explain predictions", response_model=ExplainAnswer)
@@ -100,91 +33,9 @@ async def explain_rows(
     to the difference between its score and that of a row without any values and links.
     """
     settings: Settings = request.app.state.settings
-    engine: ServedModel = request.app.state.current.engine
+    large: LargeRequests = request.app.state.large
     check_content_type(request, "application/json")
-    request.app.state.current.batcher.check_room()
-    turns: Turns = request.app.state.explaining
-    if turns.places.locked():
-        raise RefusedError(503, "too many explanations wait. Try again in a second.")
-    async with turns.places:
-        most = min(settings.body_bytes, MAX_BYTES)
-        body = await read_body(request, most, settings.seconds)
-        deadline = time.monotonic() + settings.seconds
-        async with turns.turn:
-            content = await asyncio.to_thread(answer, engine, body, settings, label, deadline)
-    return Response(content, media_type="application/json")
-
-
-def answer(
-    engine: ServedModel,
-    body: bytes,
-    settings: Settings,
-    labels: Sequence[str] | None,
-    deadline: float,
-) -> bytes:
-    """Read a request and explain its rows, as JSON.
-
-    Parameters
-    ----------
-    engine : ServedModel
-        The model.
-    body : bytes
-        The body of the request.
-    settings : Settings
-        The limits.
-    labels : sequence of str, optional
-        The classes to explain.
-    deadline : float
-        The time of `time.monotonic` at which the computation ends.
-    """
-    if engine.header.encoders is None:
-        raise RefusedError(422, "the model has no columns, so there are no parts to explain.")
-    request = engine.schema.read(body, settings.rows)
-    if request.rows > MAX_ROWS:
-        rule = f"a request may explain {MAX_ROWS} rows"
-        raise RefusedError(413, f"{rule}; found {request.rows:,}. Send several requests.")
-    found = []
-    try:
-        for one in _explanations(engine, request, labels):
-            found.append(asdict(one))
-            if time.monotonic() > deadline:
-                text = f"no answer within {settings.seconds:g} seconds. Send fewer rows at once."
-                raise RefusedError(503, text)
-    except (OptionError, TableError) as error:
-        raise RefusedError(422, str(error)) from error
-    content: dict[str, Any] = {"version": engine.header.version, "explanations": found}
-    if request.notices:
-        content["notices"] = request.notices
-    return json.dumps(content).encode()
-
-
-def _explanations(
-    engine: ServedModel, request: PredictionRequest, labels: Sequence[str] | None
-) -> Iterator[Explanation]:
-    """Explain the rows of a request one by one."""
-    encoders = engine.header.encoders
-    assert encoders is not None
-    arrays = {
-        one.name: pa.array(
-            request.columns[one.name][: request.rows],
-            pa.float64() if one.kind == "numeric" else column_type(one),
-        )
-        for one in encoders.columns
-    }
-    rows = pa.record_batch(list(arrays.values()), list(arrays))
-    near = _neighbours(engine, request)
-    return explain(engine.heads, encoders, engine.columns, rows, near, labels)
-
-
-def _neighbours(engine: ServedModel, request: PredictionRequest) -> list[Neighbours | None]:
-    """The neighbours of each row; their ids are positions."""
-    near = NearRows.of(request.links, request.count, np.arange(request.rows))
-    if not len(near.positions):
-        return [None] * request.rows
-    columns = {
-        name: [values[i] for i in near.positions.tolist()]
-        for name, values in request.columns.items()
-    }
-    _, outputs = engine.outputs(engine.schema.encode(columns))
-    names = list(map(str, near.positions.tolist()))
-    return [near.neighbours(row, outputs, names, MOST) for row in range(request.rows)]
+    large.requests.check_room()
+    limits = min(settings.body_bytes, MAX_BYTES), settings.seconds
+    body = await read_spooled(large.spool, request, *limits, large.check_room)
+    return await large.explain(request, request.app.state.current.engine, body, label)

@@ -10,16 +10,20 @@ import asyncio
 import base64
 import binascii
 import hmac
+import ipaddress
 import logging
+import re
 import time
-from collections.abc import AsyncIterator
-from typing import IO, Any
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from linkdist.serve.errors import RefusedError
+from linkdist.serve.errors import RefusedError, no_space
 from linkdist.serve.metrics import Metrics
+from linkdist.serve.settings import ANY_HOST
 
 WITHOUT_TOKEN = ("/healthz", "/readyz")
 """Addresses that need no token: monitoring programs have none."""
@@ -36,6 +40,13 @@ HEADERS = [
     (b"x-frame-options", b"SAMEORIGIN"),
 ]
 
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
+
+SLOWEST = 1 << 14
+"""Bytes a second at which large files must be sent and large answers must be read."""
+
+T = TypeVar("T")
+
 log = logging.getLogger("linkdist.serve")
 
 
@@ -50,10 +61,15 @@ class Guard:
         The token that requests must send; empty if there is none.
     metrics : Metrics
         Counts the requests.
+    hosts : collection of str
+        Host names under which the service may be addressed; '*' stands for all.
     """
 
-    def __init__(self, app: ASGIApp, token: str, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, metrics: Metrics, hosts: Collection[str] = (ANY_HOST,)
+    ) -> None:
         self.app, self.token, self.metrics = app, token.encode(), metrics
+        self.hosts = {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -69,17 +85,36 @@ class Guard:
             await send(message)
 
         try:
-            answer = self.app if self._is_allowed(scope) else NO_TOKEN
-            await answer(scope, receive, send_guarded)
+            await self._answer(scope)(scope, receive, send_guarded)
         except Exception:  # the app has answered with status 500
             log.exception("unexpected error at %s", scope["path"])
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self.metrics.request(route, status, time.perf_counter() - started)
 
+    def _answer(self, scope: Scope) -> ASGIApp:
+        """The app, or a refusal; health checks are always answered."""
+        if scope["path"] in WITHOUT_TOKEN:
+            return self.app
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        if not self._is_known(host):
+            return unknown_host(host).response({"Connection": "close"})
+        return self.app if self._is_allowed(scope) else NO_TOKEN
+
+    def _is_known(self, host: str) -> bool:
+        """Whether a host is an address, 'localhost' or one of the names.
+
+        A page of another site can let its own name point to this machine; then the browser sends
+        that name. It cannot do so with an address.
+        """
+        if ANY_HOST in self.hosts or not host:
+            return True
+        name = urlsplit(f"//{host}").hostname if HOST.fullmatch(host) else None
+        return name is not None and (name in self.hosts or is_address(name))
+
     def _is_allowed(self, scope: Scope) -> bool:
         """Whether no token is needed, or it was sent; a wrong one takes the same time as any."""
-        if not self.token or scope["path"] in WITHOUT_TOKEN:
+        if not self.token:
             return True
         sent = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, value = sent.partition(b" ")
@@ -93,6 +128,27 @@ class Guard:
         return hmac.compare_digest(value.strip(), self.token)
 
 
+def is_address(name: str) -> bool:
+    """Whether a host is given by its address, or is this machine.
+
+    Examples
+    --------
+    >>> is_address("127.0.0.1"), is_address("::1"), is_address("localhost"), is_address("a.example")
+    (True, True, True, False)
+    """
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return True
+
+
+def unknown_host(host: str) -> RefusedError:
+    """Why a host name is refused."""
+    found = f"the service is not known as {host[:60]!r}"
+    return RefusedError(421, f"{found}. Start it with --allowed-host NAME, or use its address.")
+
+
 def check_content_type(request: Request, expected: str) -> None:
     """Refuse a body without the expected content type.
 
@@ -103,37 +159,84 @@ def check_content_type(request: Request, expected: str) -> None:
         raise RefusedError(415, f"the content type must be {expected}; found {found[:60]!r}.")
 
 
+class Sink(Protocol):
+    """What a body is written to, such as a file."""
+
+    def write(self, part: bytes, /) -> object:
+        """Write a part."""
+
+    def flush(self) -> None:
+        """Write what is left."""
+
+
 async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
     """Read a whole body."""
-    return b"".join([part async for part in _parts(request, max_bytes, seconds)])
+    return b"".join([part async for part in body_parts(request, max_bytes, seconds)])
 
 
-async def save_body(file: IO[Any], request: Request, max_bytes: int, seconds: float) -> None:
-    """Write a body to a file.
+async def save_body(
+    file: Sink, request: Request, max_bytes: int, seconds: float, turn: asyncio.Lock
+) -> None:
+    """Write a body to a file; a large one may take longer than `seconds`.
 
-    The upload may last as long as it needs, but no pause may be longer than `seconds`.
+    Parts are written in turn with those of other bodies, so that no part of the event loop's time
+    is long.
     """
-    async for part in _parts(request, max_bytes, seconds, per_part=True):
-        await asyncio.to_thread(file.write, part)
-    file.flush()
+    try:
+        async for part in body_parts(request, max_bytes, seconds, is_file=True):
+            async with turn:
+                await in_thread(file.write, part)
+        file.flush()
+    except OSError as error:
+        raise no_space(error) from error
 
 
-async def _parts(
-    request: Request, max_bytes: int, seconds: float, per_part: bool = False
+async def in_thread(function: Callable[..., T], *args: object) -> T:
+    """Call a function in a thread, and wait for its end even if this task is cancelled.
+
+    A file must not be closed while a thread writes to it.
+    """
+    call = asyncio.ensure_future(asyncio.to_thread(function, *args))
+    try:
+        return await asyncio.shield(call)
+    finally:
+        await asyncio.wait([call])
+
+
+async def body_parts(
+    request: Request, max_bytes: int, seconds: float, is_file: bool = False
 ) -> AsyncIterator[bytes]:
-    """Yield the parts of a body; the time limit is for all of it, or for each part."""
+    """Yield the parts of a body, within limits.
+
+    Parameters
+    ----------
+    request : Request
+        The request.
+    max_bytes : int
+        Its largest size.
+    seconds : float
+        Time limit.
+    is_file : bool
+        Whether the time limit grows with what has arrived, by a second for each 16 KiB.
+
+    Raises
+    ------
+    RefusedError
+        If the body is too large, arrives too slowly or is cut off.
+    """
     declared = request.headers.get("content-length", "")
     too_large = RefusedError(413, f"the body may have {max_bytes:,} bytes. Send fewer at once.")
-    if declared.isdigit() and int(declared) > max_bytes:
+    if declared.isdigit() and int(declared[:20]) > max_bytes:
         raise too_large
     stream, received = request.stream(), 0
-    deadline = asyncio.get_running_loop().time() + seconds
+    started = asyncio.get_running_loop().time()
     while True:
+        limit = seconds + (received / SLOWEST if is_file else 0)
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(started + limit):
                 part = await anext(stream, None)
         except TimeoutError:
-            text = f"the body did not arrive within {seconds:g} seconds. Send it again."
+            text = f"the body did not arrive within {round(limit, 2):g} seconds. Send it again."
             raise RefusedError(408, text) from None
         except ClientDisconnect:
             raise RefusedError(400, "the body was cut off. Send it again.") from None
@@ -142,6 +245,4 @@ async def _parts(
         received += len(part)
         if received > max_bytes:
             raise too_large
-        if per_part:
-            deadline = asyncio.get_running_loop().time() + seconds
         yield part

@@ -34,7 +34,7 @@ from linkdist.tables.validation import SHOWN, Problems
 
 KEYS = ("rows", "neighbours", "links")
 
-MOST_PROBLEMS = 1000
+MOST_PROBLEMS = 100
 """Reading stops after so many wrong values: a hostile request must not take long to refuse."""
 
 WITHOUT_WEIGHTS = (
@@ -101,6 +101,8 @@ class RequestSchema:
     ----------
     model : type of BaseModel
         The pydantic model of a request, for the OpenAPI document.
+    example : dict
+        A request that is answered.
     """
 
     def __init__(self, header: Header) -> None:
@@ -124,8 +126,12 @@ class RequestSchema:
             example = {encoder.name: encoder.example() for encoder in self.encoders}
             held = "an object with a value for each column"
         self._row_rule = f"a row must be {held}"
+        columns = ", ".join(self.names)
+        self._empty_rule = f"a row must have a value in one column or more; columns are {columns}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
-        self.model = _request_model(row, example, self._links)
+        link = self._links.example
+        self.example = {"rows": [example], "neighbours": [example], "links": [link]}
+        self.model = _request_model(row, self.example, self._links)
 
     def _row_of_columns(self) -> type[BaseModel]:
         """A pydantic model with a field for each column.
@@ -174,6 +180,10 @@ class RequestSchema:
         if self._links.is_weighted and len(links.pairs) and links.weights is None:
             notices.append(WITHOUT_WEIGHTS)
         return PredictionRequest(columns, len(rows), len(nodes), links, notices)
+
+    def work(self, body: bytes) -> int:
+        """Return an upper bound of the number of values that reading a body takes."""
+        return body.count(b"{") * max(1, len(self.names)) + 8 * body.count(b"[")
 
     def encode(self, columns: Columns) -> FeatureMatrix:
         """Encode columns that `read` returned, of one request or of several joined ones.
@@ -231,15 +241,19 @@ class RequestSchema:
                     valid.append(None)
                     general.rows(self._row_rule, [place + 1], [node])
                 problems += max(1, len(wrong))
-                if problems >= MOST_PROBLEMS:
-                    general.add(f"reading stopped at row {place + 1}: too many values are wrong")
-                    break
-                continue
-            if self.names and all(node.get(name) is None for name in self.names):
-                columns = ", ".join(self.names)
-                rule = f"a row must have a value in one column or more; columns are {columns}"
-                general.rows(rule, [place + 1], [node])
+            else:
+                problems += self._check_empty(node, place, general)
+            if problems >= MOST_PROBLEMS:
+                general.add(f"reading stopped at row {place + 1}: too many values are wrong")
+                break
         return valid
+
+    def _check_empty(self, node: Any, place: int, general: Problems) -> bool:  # noqa: ANN401
+        """Whether a row has no value in any column, which is a problem."""
+        is_empty = bool(self.names) and all(node.get(name) is None for name in self.names)
+        if is_empty:
+            general.rows(self._empty_rule, [place + 1], [node])
+        return is_empty
 
     def _check_names(self, nodes: Sequence[Any], problems: Problems) -> None:
         known = {*self.names, *self._ignored}
@@ -252,14 +266,13 @@ class RequestSchema:
 
 def _request_model(
     row: Any,  # noqa: ANN401
-    row_example: Any,  # noqa: ANN401
+    example: Mapping[str, Any],
     links: LinkSchema,
 ) -> type[BaseModel]:
     link: Any = links.type
     further = "Further nodes. They are not predicted; links to them are used."
     positions = "Pairs of positions: rows are numbered from 0, and neighbours follow the rows."
-    example: Any = {"rows": [row_example], "neighbours": [row_example], "links": [links.example]}
-    config = ConfigDict(extra="forbid", json_schema_extra={"example": example})
+    config = ConfigDict(extra="forbid", json_schema_extra={"example": dict(example)})
     return create_model(
         "Request",
         __config__=config,

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
-from linkdist.errors import OptionError, TableError, check_names
+from linkdist.errors import LinkDistError, OptionError, TableError, check_names
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.validation import Problems
+
+
+class Counter(Protocol):
+    """Counts predicted rows; `Metrics` is one."""
+
+    def predicted(self, mode: str, rows: int) -> None:
+        """Count rows that were predicted."""
+
+
+class Upload(NamedTuple):
+    """A file of a request.
+
+    Attributes
+    ----------
+    path : Path
+        A temporary file.
+    name : str
+        The name that the user gave the file.
+    """
+
+    path: Path
+    name: str
 
 
 def table_suffix(name: str) -> str:
@@ -55,7 +73,7 @@ class TablePrediction:
         The name that the user gave the file, for messages.
     engine : ServedModel
         Computes the predictions.
-    metrics : Metrics
+    metrics : Counter
         Counts the rows.
     columns : PredictionColumns, optional
         Those of the predictions, perhaps with sets; by default those of the engine.
@@ -71,7 +89,7 @@ class TablePrediction:
         path: Path,
         name: str,
         engine: ServedModel,
-        metrics: Metrics,
+        metrics: Counter,
         columns: PredictionColumns | None = None,
     ) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
@@ -94,11 +112,10 @@ class TablePrediction:
             lacking = {column: f"{name} has no column {column!r}." for column in missing}
             raise RefusedError(422, f"{name}: {error}", lacking) from error
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write all predictions to a file, and rewind it."""
+    def parts(self) -> Iterator[bytes]:
+        """Yield the CSV table in parts."""
         for _, text in self._batches():
-            file.write(text.encode())
-        file.seek(0)
+            yield text.encode()
 
     def lines(self) -> Iterator[bytes]:
         """Yield lines of JSON: the total, a line for each batch, and the end or an error."""
@@ -111,8 +128,12 @@ class TablePrediction:
         except RefusedError as error:
             yield _line(error.body())
         else:
-            notices = [*self.problems.notices(), *filter(None, [self.columns.too_few()])]
+            notices = self.notices()
             yield _line({"end": done, "notices": notices} if notices else {"end": done})
+
+    def notices(self) -> list[str]:
+        """Return a sentence for each column with missing or unknown values, and about sets."""
+        return [*self.problems.notices(), *filter(None, [self.columns.too_few()])]
 
     def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
@@ -127,7 +148,7 @@ class TablePrediction:
             for ids, _, features in batches:
                 p = self.engine.probabilities(features)
                 schema = columns.schema(self.id, ids.type, lists=False)
-                text = _csv(columns.batch(ids, p, schema), is_first)
+                text = csv_text(columns.batch(ids, p, schema), is_first)
                 self.metrics.predicted("features", len(ids))
                 yield len(ids), text
                 is_first = False
@@ -138,37 +159,21 @@ class TablePrediction:
         if is_first:
             raise RefusedError(422, f"{self.name}: the table has no rows.")
 
-    def _refused(self, error: TableError) -> RefusedError:
+    def _refused(self, error: LinkDistError) -> RefusedError:
         """The same error with the user's name for the file, and the columns that it names."""
         text = str(error).replace(str(self.path), self.name)
         named = {name: text for name in self.engine.schema.names if f"column {name!r}" in text}
         return RefusedError(422, text, named)
 
 
-class Streamed(StreamingResponse):
-    """A stream that closes its resources at the end, also if the client disconnects.
+def csv_text(batch: pa.RecordBatch, with_header: bool) -> str:
+    r"""Write rows as CSV.
 
-    Parameters
-    ----------
-    stream : iterable of bytes
-        The content; every part is computed in a thread.
-    media_type : str
-        Its content type.
-    resources : ExitStack
-        What is closed at the end.
+    Examples
+    --------
+    >>> csv_text(pa.record_batch({"paper": [7], "label": ["art"]}), with_header=True)
+    '"paper","label"\n7,"art"\n'
     """
-
-    def __init__(self, stream: Iterable[bytes], media_type: str, resources: ExitStack) -> None:
-        super().__init__(stream, media_type=media_type)
-        self.resources = resources
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream."""
-        with self.resources:
-            await super().__call__(scope, receive, send)
-
-
-def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
     out = BytesIO()
     pyarrow.csv.write_csv(batch, out, pyarrow.csv.WriteOptions(include_header=with_header))
     return out.getvalue().decode()
