@@ -26,7 +26,9 @@ def basic(password):
     None, "", "Bearer", "Bearer no", "a token of many letters", basic("no"), "Basic !!", "Basic",
     "Bearer a token of many letter", "Bearer a token of many letterss",
 ])  # fmt: skip
-@pytest.mark.parametrize("path", ["/", "/v1/model", "/metrics", "/v1/openapi.json", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1/model", "/metrics", "/docs", "/openapi.json", "/v1/openapi.json", "/nothing"]
+)
 def test_without_the_token_nothing_but_health_is_answered(locked, sent, path):
     headers = {} if sent is None else {"authorization": sent}
     answer = locked.get(path, headers=headers)

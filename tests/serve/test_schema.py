@@ -30,7 +30,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def schema(papers_model):
-    return schemathesis.openapi.from_asgi("/v1/openapi.json", make_app(Settings(str(papers_model))))
+    return schemathesis.openapi.from_asgi("/openapi.json", make_app(Settings(str(papers_model))))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the libraries under it
@@ -55,7 +55,7 @@ def test_other_tasks_and_relations_do_as_their_document_says(tmp_path_factory, t
     about = about_task(task, weight="strength")
     save_model(folder, with_onnx(Saved(task_model(task, RELATIONS, directed=True), about=about)))
     app = make_app(Settings(str(folder)))
-    operation = schemathesis.openapi.from_asgi("/v1/openapi.json", app)["/v1/predict"]["post"]
+    operation = schemathesis.openapi.from_asgi("/openapi.json", app)["/v1/predict"]["post"]
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -143,7 +143,7 @@ def test_the_model_is_described(served):
 
 def test_the_example_of_the_document_is_answered(served):
     model, client = served
-    document = client.get("/v1/openapi.json").json()
+    document = client.get("/openapi.json").json()
     body = document["paths"]["/v1/predict"]["post"]["requestBody"]["content"]["application/json"]
     (link,) = body["example"]["links"]
     assert link.get("relation") == (RELATIONS[0] if len(model.relations) > 1 else None)

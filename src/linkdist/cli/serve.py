@@ -15,6 +15,11 @@ from typer import Option, echo
 from linkdist.cli.options import ModelDir
 from linkdist.errors import OptionError
 
+EXTRA = (
+    "fastapi", "onnxruntime", "prometheus_client", "pydantic", "python_multipart", "uvicorn",
+)  # fmt: skip
+"""The modules that the extra `serve` installs."""
+
 DRAIN = 30
 """Seconds that open requests may still take after SIGTERM."""
 
@@ -34,6 +39,13 @@ def serve(
     workers: Annotated[
         int, Option(help="Number of processes that answer requests.", min=1, max=64)
     ] = 1,
+    access_log: Annotated[
+        bool,
+        Option(
+            "--access-log",
+            help="Write a line for each request to standard error, without rows and tokens.",
+        ),
+    ] = False,
 ) -> None:
     """Serve a model over HTTP, with a web page at /.
 
@@ -45,7 +57,8 @@ def serve(
     from linkdist.serve.settings import Settings
 
     read_header(model, [ONNX])
-    settings = Settings(str(model.resolve()), str(token_file.resolve()) if token_file else "")
+    token_path = str(token_file.resolve()) if token_file else ""
+    settings = Settings(str(model.resolve()), token_path, access_log)
     settings.read_token()
     settings.publish()
     with _listen(host, port) as listening:
@@ -59,7 +72,7 @@ def serve(
 
 def _check_extra() -> None:
     try:
-        for name in ("fastapi", "onnxruntime", "prometheus_client", "pydantic", "uvicorn"):
+        for name in EXTRA:
             import_module(name)
     except ImportError as error:
         raise OptionError(

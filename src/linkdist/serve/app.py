@@ -3,6 +3,7 @@
 POST /v1/predict          rows as JSON            GET /            the page
 POST /v1/predict/table    a table as a file       GET /v1/model    the model's description
 GET  /healthz, /readyz    for monitoring          GET /metrics     for Prometheus
+GET  /docs                the reference           GET /openapi.json
 
 How a prediction request is handled::
 
@@ -21,12 +22,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import deepcopy
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -34,18 +36,21 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from linkdist.artifacts.manifest import CURVE, REPORT, Header, Shape
+from linkdist.serve.access_log import AccessLog
 from linkdist.serve.answers import KINDS, Answer, ModelInfo, Status, answer, model_info
 from linkdist.serve.current_model import Batcher, CurrentModel
+from linkdist.serve.document import add_table_example, add_token
 from linkdist.serve.errors import RefusedError, refusals
-from linkdist.serve.guard import Guard, check_content_type, read_body, save_body
+from linkdist.serve.forms import CONTENT, save_files
+from linkdist.serve.guard import Guard, check_content_type, read_body
+from linkdist.serve.linked_table import predict_files
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import RequestSchema
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
-from linkdist.serve.table_prediction import Streamed, TablePrediction, table_suffix
+from linkdist.serve.table_prediction import Streamed
 from linkdist.tables.feature_encoder import make_feature_encoder
 
 PAGE_POLICY = (
@@ -57,8 +62,9 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SVG, HTML = "image/svg+xml", "text/html"
 PAGE_TYPES = {".html": HTML, ".css": "text/css", ".js": "text/javascript", ".svg": SVG}
 
+PAGES = {"index.html": "/", "docs.html": "/docs"}
+
 NDJSON = "application/x-ndjson"
-BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TABLE = {
     "description": "The id of each row, and its class, its number with an interval, or its labels; "
     "with probabilities, if there are classes or labels.",
@@ -77,7 +83,7 @@ description = APIRouter(tags=["model"])
 monitoring = APIRouter(tags=["health"])
 
 
-def make_app(settings: Settings | None = None) -> Guard:
+def make_app(settings: Settings | None = None) -> Guard | AccessLog:
     """Make a service and load its model.
 
     Parameters
@@ -95,7 +101,8 @@ def make_app(settings: Settings | None = None) -> Guard:
     app.state.settings, app.state.metrics = settings, metrics
     app.state.current = CurrentModel(Path(settings.model), settings.waiting, metrics)
     app.state.free_places = asyncio.Semaphore(settings.tables)
-    return Guard(app, token, metrics)
+    guard = Guard(app, token, metrics)
+    return AccessLog(guard) if settings.access_log else guard
 
 
 def _make_app() -> FastAPI:
@@ -103,9 +110,8 @@ def _make_app() -> FastAPI:
         title="LinkDist",
         summary="Predict nodes with a model that was trained on a graph's links.",
         version=version("linkdist"),
-        docs_url=None,  # that page loads scripts from other hosts
+        docs_url=None,  # that page loads scripts from other hosts; ours is a file of the page
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
         lifespan=_lifespan,
     )
     app.openapi = lambda: _served_openapi(app)  # type: ignore[method-assign]
@@ -113,13 +119,21 @@ def _make_app() -> FastAPI:
         app.add_exception_handler(kind, _refuse)
     for router in (predictions, description, monitoring):
         app.include_router(router)
+    app.add_api_route("/v1/openapi.json", _document, include_in_schema=False)
     policy = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
     for file in (files("linkdist.serve") / "page").iterdir():
         media_type = PAGE_TYPES[Path(file.name).suffix]
         response = Response(file.read_bytes(), media_type=media_type, headers=policy)
-        path = "/" if file.name == "index.html" else f"/{file.name}"
-        app.router.routes.append(Route(path, response, methods=["GET"]))
+        path, methods = PAGES.get(file.name, f"/{file.name}"), ["GET", "HEAD"]
+        app.add_api_route(path, _sending(response), methods=methods, include_in_schema=False)
     return app
+
+
+def _sending(response: Response) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
+        return response
+
+    return send
 
 
 @contextlib.asynccontextmanager
@@ -186,13 +200,22 @@ async def _run(size: int, function: Callable[..., T], *args: object) -> T:
     summary="Predict a table",
     response_class=Response,
     responses={200: TABLE},
-    openapi_extra={"requestBody": {"required": True, "content": BINARY}},
+    openapi_extra={"requestBody": {"required": True, "content": CONTENT}},
 )
 async def predict_table(
     request: Request,
-    name: Annotated[str, Query(description="The file's name; its suffix names the format.")],
+    name: Annotated[
+        str | None,
+        Query(
+            description="The name of the file; its suffix names the format. The files of a form "
+            "have names of their own."
+        ),
+    ] = None,
 ) -> Response:
     """Predict a Parquet, CSV or JSON lines file with the model's columns.
+
+    The body is the file itself, or a form with the file and optionally a table of the links between
+    its rows.
 
     With `Accept: application/x-ndjson` the answer is a stream of JSON lines:
     `{"total": ...}`, then `{"done": ..., "csv": ...}`, then `{"end": ..., "notices": [...]}` or an
@@ -200,17 +223,16 @@ async def predict_table(
     """
     state = request.app.state
     settings: Settings = state.settings
-    engine, suffix = state.current.engine, table_suffix(name)
+    engine: ServedModel = state.current.engine
     if state.free_places.locked():
         text = f"{settings.tables} tables are being predicted. Try again in a minute."
         raise RefusedError(503, text)
     await state.free_places.acquire()
     with contextlib.ExitStack() as resources:
         resources.callback(state.free_places.release)
-        file = resources.enter_context(NamedTemporaryFile(suffix=suffix))
-        await save_body(file, request, settings.file_bytes, settings.seconds)
-        path = Path(file.name)
-        table = await asyncio.to_thread(TablePrediction, path, name, engine, state.metrics)
+        most_links = len(engine.header.relations)
+        nodes, links = await save_files(request, name, settings, resources, most_links)
+        table = await asyncio.to_thread(predict_files, nodes, links, engine, state.metrics)
         if NDJSON in request.headers.get("accept", ""):
             return Streamed(table.lines(), NDJSON, resources.pop_all())
         output = resources.enter_context(TemporaryFile())
@@ -293,6 +315,11 @@ def openapi() -> dict[str, Any]:
     return _openapi(_make_app(), RequestSchema(header))
 
 
+async def _document(request: Request) -> Response:
+    """The document at the address that it had in the first version of the service."""
+    return JSONResponse(request.app.openapi())
+
+
 def _served_openapi(app: FastAPI) -> dict[str, Any]:
     """The document with the columns and the task of the model that is served now."""
     engine: ServedModel = app.state.current.engine
@@ -300,16 +327,21 @@ def _served_openapi(app: FastAPI) -> dict[str, Any]:
     of_task = {"$ref": f"#/components/schemas/{KINDS[engine.header.task].__name__}"}
     answer = document["components"]["schemas"]["Answer"]["properties"]
     answer["predictions"] = {"type": "array", "title": "Predictions", "items": of_task}
+    document["info"]["title"] = f"{engine.name} · LinkDist"
+    if app.state.settings.token_file:
+        add_token(document)
     return document
 
 
 def _openapi(app: FastAPI, schema: RequestSchema) -> dict[str, Any]:
     """The document of the app, with the columns of a model."""
-    document = FastAPI.openapi(app)
+    document = deepcopy(FastAPI.openapi(app))  # it is the same for every model
     template = "#/components/schemas/{model}"
     request = schema.model.model_json_schema(ref_template=template)
     document["components"]["schemas"] |= {**request.pop("$defs", {}), "Request": request}
-    json = {"schema": {"$ref": template.format(model="Request")}, "example": request.pop("example")}
+    request.pop("example")  # pydantic sorts its keys
+    json = {"schema": {"$ref": template.format(model="Request")}, "example": schema.example}
     body = {"required": True, "content": {"application/json": json}}
     document["paths"]["/v1/predict"]["post"]["requestBody"] = body
+    add_table_example(document, schema.header)
     return document

@@ -101,6 +101,8 @@ class RequestSchema:
     ----------
     model : type of BaseModel
         The pydantic model of a request, for the OpenAPI document.
+    example : dict
+        A request that is answered.
     """
 
     def __init__(self, header: Header) -> None:
@@ -125,7 +127,9 @@ class RequestSchema:
             held = "an object with a value for each column"
         self._row_rule = f"a row must be {held}"
         self._row: TypeAdapter[Any] = TypeAdapter(row)
-        self.model = _request_model(row, example, self._links)
+        link = self._links.example
+        self.example = {"rows": [example], "neighbours": [example], "links": [link]}
+        self.model = _request_model(row, self.example, self._links)
 
     def _row_of_columns(self) -> type[BaseModel]:
         """A pydantic model with a field for each column.
@@ -252,14 +256,13 @@ class RequestSchema:
 
 def _request_model(
     row: Any,  # noqa: ANN401
-    row_example: Any,  # noqa: ANN401
+    example: Mapping[str, Any],
     links: LinkSchema,
 ) -> type[BaseModel]:
     link: Any = links.type
     further = "Further nodes. They are not predicted; links to them are used."
     positions = "Pairs of positions: rows are numbered from 0, and neighbours follow the rows."
-    example: Any = {"rows": [row_example], "neighbours": [row_example], "links": [links.example]}
-    config = ConfigDict(extra="forbid", json_schema_extra={"example": example})
+    config = ConfigDict(extra="forbid", json_schema_extra={"example": dict(example)})
     return create_model(
         "Request",
         __config__=config,

@@ -26,6 +26,8 @@ class Settings:
         The model directory.
     token_file : str
         A file with the token that requests must send; empty if there is no token.
+    access_log : bool
+        Whether each request is logged on standard error.
     rows : int
         Largest number of rows and neighbours of a request.
     body_bytes, file_bytes : int
@@ -47,6 +49,7 @@ class Settings:
 
     model: str
     token_file: str = ""
+    access_log: bool = False
     rows: int = 10_000
     body_bytes: int = 8 << 20
     file_bytes: int = 256 << 20

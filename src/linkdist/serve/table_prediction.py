@@ -14,7 +14,7 @@ import pyarrow.csv
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from linkdist.errors import OptionError, TableError, check_names
+from linkdist.errors import LinkDistError, OptionError, TableError, check_names
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
@@ -100,8 +100,12 @@ class TablePrediction:
         except RefusedError as error:
             yield _line(error.body())
         else:
-            notices = self.problems.notices()
+            notices = self.notices()
             yield _line({"end": done, "notices": notices} if notices else {"end": done})
+
+    def notices(self) -> list[str]:
+        """Return a sentence for each column with missing or unknown values."""
+        return self.problems.notices()
 
     def _batches(self) -> Iterator[tuple[int, str]]:
         """Yield the number of rows and the text of each batch; the first has the CSV header."""
@@ -116,7 +120,7 @@ class TablePrediction:
             for ids, _, features in batches:
                 p = self.engine.probabilities(features)
                 schema = columns.schema(self.id, ids.type, lists=False)
-                text = _csv(columns.batch(ids, p, schema), is_first)
+                text = csv_text(columns.batch(ids, p, schema), is_first)
                 self.metrics.predicted("features", len(ids))
                 yield len(ids), text
                 is_first = False
@@ -127,7 +131,7 @@ class TablePrediction:
         if is_first:
             raise RefusedError(422, f"{self.name}: the table has no rows.")
 
-    def _refused(self, error: TableError) -> RefusedError:
+    def _refused(self, error: LinkDistError) -> RefusedError:
         """The same error with the user's name for the file, and the columns that it names."""
         text = str(error).replace(str(self.path), self.name)
         named = {name: text for name in self.engine.schema.names if f"column {name!r}" in text}
@@ -157,7 +161,14 @@ class Streamed(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
+def csv_text(batch: pa.RecordBatch, with_header: bool) -> str:
+    r"""Write rows as CSV.
+
+    Examples
+    --------
+    >>> csv_text(pa.record_batch({"paper": [7], "label": ["art"]}), with_header=True)
+    '"paper","label"\n7,"art"\n'
+    """
     out = BytesIO()
     pyarrow.csv.write_csv(batch, out, pyarrow.csv.WriteOptions(include_header=with_header))
     return out.getvalue().decode()

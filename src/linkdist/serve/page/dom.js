@@ -1,9 +1,6 @@
-// Elements, texts, requests and bars, for all parts of the page. Texts never become markup.
+// Elements, texts and bars, for all parts of the page. Texts never become markup.
 
 export const FIRST = 10; // bars and rows that are shown before "Show all"
-export const NO_ANSWER =
-  "The service does not answer. It may have stopped, or the connection may be lost. " +
-  "Check that it runs, then try again.";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -73,18 +70,6 @@ export class UserError extends Error {
 export function showNotices(list, notices = []) {
   list.replaceChildren(...notices.map((text) => make("li", {}, text)));
   show(list, notices.length > 0);
-}
-
-export async function fetchJson(path, options = {}) {
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch (error) {
-    throw error.name === "AbortError" ? error : new UserError(NO_ANSWER);
-  }
-  const body = await response.json().catch(() => null);
-  if (!response.ok || body === null) throw UserError.from(response.status, body);
-  return body;
 }
 
 /**

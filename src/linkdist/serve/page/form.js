@@ -1,8 +1,9 @@
 // The form that predicts one node, and its result.
 
 import {
-  byId, fetchJson, formatNumber, joinWords, make, plural, show, showNotices, UserError,
+  byId, formatNumber, joinWords, make, plural, show, showNotices, UserError,
 } from "./dom.js";
+import { predictRows } from "./predict.js";
 import { makeTask } from "./tasks.js";
 
 const MAX_VALUES = 100; // the service lists at most so many categories or tags of a column
@@ -170,12 +171,8 @@ export function makeForm(model) {
 
   const predict = async (values) => {
     const named = fields.map((field, index) => [field.column.name, values[index]]);
-    const answer = await fetchJson("/v1/predict", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ rows: [model.columns ? Object.fromEntries(named) : values[0]] }),
-      signal: running.signal,
-    });
+    const rows = [model.columns ? Object.fromEntries(named) : values[0]];
+    const answer = await predictRows({ rows }, { signal: running.signal });
     show(byId("replaced"), answer.version !== model.version);
     showResult(task, answer.predictions[0]);
     showNotices(byId("notices"), answer.notices);

@@ -1,17 +1,18 @@
 // The page of `linkdist serve`: the model, a form for one node, an upload for many.
 
 import {
-  byId, capitalise, fetchJson, formatNumber, formatTime, make, makeBars, makeCountBars, makePairs,
-  plural, show,
+  byId, capitalise, formatNumber, formatTime, make, makeBars, makeCountBars, makePairs, plural,
+  show,
 } from "./dom.js";
 import { makeForm } from "./form.js";
 import { renderMarkdown } from "./markdown.js";
+import { addresses, modelInfo } from "./predict.js";
 import { makeTable } from "./table.js";
 import { formatScores, makeTask } from "./tasks.js";
 
 async function start() {
   try {
-    const model = await fetchJson("/v1/model");
+    const model = await modelInfo();
     showHeader(model);
     makeForm(model);
     if (model.columns) makeTable(model);
@@ -77,7 +78,8 @@ function showAbout(model) {
   if (hasCurve) {
     const text = card?.match(/!\[((?:\\.|[^\]\\])*)\]\(curve\.svg\)/)?.[1].replace(/\\(.)/g, "$1");
     byId("curve-image").alt = text ?? "Validation accuracy during training.";
-    byId("curve-image").src = "/v1/model/curve.svg";
+    byId("curve-image").src = addresses.curve;
+    byId("curve").href = addresses.curve;
     show(byId("curve"));
   }
   const hasGroups = model.task !== "regression" && showCounts(data, model.task);
@@ -85,6 +87,7 @@ function showAbout(model) {
   const hasData = showPairs("data", data);
   show(byId("drawn"), hasCurve || hasGroups);
   show(byId("facts"), hasCurve || hasGroups || hasTraining || hasData);
+  if (hasReport) byId("report-link").href = addresses.report;
   show(byId("report"), hasReport);
   if (card) {
     byId("card-text").append(...renderMarkdown(card));

@@ -1,76 +1,89 @@
 // The upload of a table, and its predictions.
 
 import {
-  byId, capitalise, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, NO_ANSWER,
-  plural, show, showNotices, UserError,
+  byId, capitalise, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, plural, show,
+  showNotices, UserError,
 } from "./dom.js";
+import { predictTable } from "./predict.js";
 import { makeTask } from "./tasks.js";
 
 const SUFFIXES = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"];
 
 export function makeTable(model) {
   const input = byId("file");
-  let request = null;
+  let running = null;
   let address = null;
   byId("file-hint").textContent = tableHint(model);
 
-  const setState = (state) => {
-    byId("table").dataset.state = state;
-    show(byId("drop"), state !== "running");
-    show(byId("running"), state === "running");
-    show(byId("done"), state === "done");
-    show(byId("file-error"), state === "failed");
-    byId("file-error").replaceChildren();
-    if (state === "failed") input.setAttribute("aria-invalid", "true");
-    else input.removeAttribute("aria-invalid");
-  };
-  const fail = ({ message, columns }) => {
-    request = null;
-    setState("failed");
-    const more = Object.values(columns).filter((text) => !message.includes(text));
-    byId("file-error").append(make("p", {}, message));
-    if (more.length) {
-      byId("file-error").append(make("ul", {}, ...more.map((text) => make("li", {}, text))));
-    }
-    input.focus();
-  };
-  const finish = (table, count, notices) => {
-    request = null;
+  const finish = ({ predictions, rows, notices }) => {
     URL.revokeObjectURL(address);
-    address = URL.createObjectURL(new Blob(table.texts, { type: "text/csv" }));
+    address = URL.createObjectURL(new Blob(predictions.texts, { type: "text/csv" }));
     byId("download").href = address;
     setState("done");
-    showTable(table, count);
+    showTable(predictions, rows);
     showNotices(byId("table-notices"), notices);
     byId("done-words").focus();
   };
-  const take = (file) => {
-    if (!file || request) return;
-    const problem = whyUnusable(file, model.limits);
+  const take = async (table) => {
+    if (!table || running) return;
+    const problem = whyUnusable(table, model.limits);
     if (problem) {
-      fail(new UserError(problem));
+      showFailure(new UserError(problem));
       return;
     }
-    setState("running");
-    byId("running-name").textContent = file.name;
-    byId("running-size").textContent = formatBytes(file.size);
-    byId("table-said").textContent = `Uploading ${file.name}`;
-    byId("cancel").focus();
-    request = sendTable(model, file, finish, fail);
+    running = new AbortController();
+    showRunning(table);
+    try {
+      finish(await predict(model, { table }, running.signal));
+    } catch (error) {
+      if (error.name === "AbortError") showCancelled();
+      else showFailure(error);
+    } finally {
+      running = null;
+    }
   };
 
-  byId("cancel").onclick = () => {
-    request?.abort();
-    request = null;
-    setState("idle");
-    byId("table-said").textContent = "Cancelled. No predictions were kept.";
-    input.focus();
-  };
+  byId("cancel").onclick = () => running?.abort();
   input.onchange = () => {
     take(input.files[0]);
     input.value = ""; // so that the same file can be chosen again after a correction
   };
   acceptDrops(take);
+}
+
+function setState(state) {
+  byId("table").dataset.state = state;
+  show(byId("drop"), state !== "running");
+  show(byId("running"), state === "running");
+  show(byId("done"), state === "done");
+  show(byId("file-error"), state === "failed");
+  byId("file-error").replaceChildren();
+  if (state === "failed") byId("file").setAttribute("aria-invalid", "true");
+  else byId("file").removeAttribute("aria-invalid");
+}
+
+function showRunning({ name, size }) {
+  setState("running");
+  byId("running-name").textContent = name;
+  byId("running-size").textContent = formatBytes(size);
+  byId("table-said").textContent = `Uploading ${name}`;
+  byId("cancel").focus();
+}
+
+function showCancelled() {
+  setState("idle");
+  byId("table-said").textContent = "Cancelled. No predictions were kept.";
+  byId("file").focus();
+}
+
+function showFailure({ message, columns = {} }) {
+  setState("failed");
+  const more = Object.values(columns).filter((text) => !message.includes(text));
+  byId("file-error").append(make("p", {}, message));
+  if (more.length) {
+    byId("file-error").append(make("ul", {}, ...more.map((text) => make("li", {}, text))));
+  }
+  byId("file").focus();
 }
 
 function tableHint({ columns, id, limits }) {
@@ -118,73 +131,34 @@ function acceptDrops(take) {
   });
 }
 
-/** Upload a file and receive predictions; only XMLHttpRequest reports the progress of an upload. */
-function sendTable(model, file, finish, fail) {
-  const request = new XMLHttpRequest();
-  const table = new Predictions(makeTask(model));
-  const { words } = table.task;
-  let total = null;
-  let read = 0;
-  let hasEnded = false;
-
-  const end = (call, ...values) => {
-    if (!hasEnded) call(...values);
-    hasEnded = true;
-  };
-  const showProgress = (text, share) => {
-    byId("running-words").textContent = text;
-    if (share === null) byId("progress").removeAttribute("value");
-    else byId("progress").value = share;
-  };
-  const handleLine = (line) => {
-    if (line.error !== undefined) end(fail, UserError.from(request.status, line));
-    if (line.total !== undefined) total = line.total;
-    if (line.csv !== undefined) table.add(line.csv);
-    if (line.done !== undefined) {
-      const done = formatNumber(line.done);
-      const count = total ? `${done} of ${formatNumber(total)}` : done;
-      showProgress(`${capitalise(words.done)} ${count} rows`, total ? line.done / total : null);
-    }
-    if (line.end !== undefined) end(finish, table, line.end, line.notices);
-  };
-  const handleLines = () => {
-    const text = request.responseText;
-    for (let stop; !hasEnded && (stop = text.indexOf("\n", read)) >= 0; read = stop + 1) {
-      if (stop > read) handleLine(JSON.parse(text.slice(read, stop)));
-    }
-  };
-
-  request.upload.onprogress = ({ loaded, total: size }) =>
-    showProgress(`Uploading, ${formatPercent(loaded / size)}`, loaded / size);
-  request.upload.onload = () => {
-    showProgress("Reading the file …", null);
-    byId("table-said").textContent = `${words.busy} ${file.name}`;
-  };
-  request.onprogress = () => {
-    if (request.status === 200) handleLines();
-  };
-  request.onload = () => {
-    const { status, responseText: text } = request;
-    if (status === 200) handleLines();
-    else end(fail, UserError.from(status, parseJson(text)));
-    const received = plural(table.count, "row");
-    end(fail, new UserError(`The connection was lost after ${received}. Try again.`));
-  };
-  request.onerror = () => end(fail, new UserError(NO_ANSWER));
-  request.onabort = () => end(() => {});
-  request.open("POST", `/v1/predict/table?name=${encodeURIComponent(file.name)}`);
-  request.setRequestHeader("Accept", "application/x-ndjson");
+/** Predict a table and show how far it is; returns its predictions, their number and notices. */
+async function predict(model, files, signal) {
+  const predictions = new Predictions(makeTask(model));
+  const { words } = predictions.task;
   showProgress("Uploading", 0);
-  request.send(file);
-  return request;
+  const { rows, notices } = await predictTable(files, {
+    signal,
+    onUpload(share) {
+      if (share < 1) {
+        showProgress(`Uploading, ${formatPercent(share)}`, share);
+        return;
+      }
+      showProgress("Reading the file …", null);
+      byId("table-said").textContent = `${words.busy} ${files.table.name}`;
+    },
+    onRows({ csv, done, total }) {
+      predictions.add(csv);
+      const count = total ? `${formatNumber(done)} of ${formatNumber(total)}` : formatNumber(done);
+      showProgress(`${capitalise(words.done)} ${count} rows`, total ? done / total : null);
+    },
+  });
+  return { predictions, rows, notices };
 }
 
-function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+function showProgress(text, share) {
+  byId("running-words").textContent = text;
+  if (share === null) byId("progress").removeAttribute("value");
+  else byId("progress").value = share;
 }
 
 /** The predictions received so far: their text, a summary, the first rows. */
