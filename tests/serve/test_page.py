@@ -51,9 +51,18 @@ def keep(page, name):
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
 
-def classify(page, node):
+def enter(page, node):
+    """Fill in the form; a column with few values is a choice."""
     for name, value in node.items():
-        page.get_by_label(name, exact=True).fill(str(value))
+        field = page.get_by_label(name, exact=True)
+        if field.evaluate("field => field.localName") == "select":
+            field.select_option(value)
+        else:
+            field.fill(str(value))
+
+
+def classify(page, node):
+    enter(page, node)
     page.get_by_role("button", name="Classify").click()
     page.wait_for_selector('#result[data-state="shown"]')
 

@@ -13,7 +13,7 @@ import pytest
 from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.tables.feature_encoder import make_feature_encoder
-from tests.serve.test_page import bars, keep, percent
+from tests.serve.test_page import bars, enter, keep, percent
 from tests.serving import serving
 from tests.task_models import about_task, task_model
 
@@ -64,8 +64,7 @@ def predict_node(page, url):
     """Fill in the form, and return the answer of the service to the same row."""
     assert page.locator("#one").inner_text() == "Predict one node"
     assert page.locator("#verdict").inner_text() == "No result yet"
-    for name, value in NODE.items():
-        page.get_by_label(name, exact=True).fill(str(value))
+    enter(page, NODE)
     page.get_by_role("button", name="Predict").click()
     page.wait_for_selector('#result[data-state="shown"]')
     body = json.dumps({"rows": [NODE]}).encode()

@@ -27,6 +27,7 @@ MAX_VALUES = 100
 Row: TypeAlias = dict[str, Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
+LINK_COLUMNS = ("source", "target", "relation", "weight")
 TRAINING = ("method", "epochs", "seconds", "date")
 
 
@@ -137,6 +138,10 @@ class ModelInfo(BaseModel):
     relations: list[str]
     directed: bool = Field(description="Whether links lead from their source to their target.")
     weighted: bool = Field(description="Whether the links of the training had weights.")
+    link_columns: dict[str, str | None] = Field(
+        description="The columns that tables of links have: 'source', 'target', 'relation' and "
+        "'weight'; null if training named none."
+    )
     columns: list[Column] | None
     scores: dict[str, Any]
     data: dict[str, Any]
@@ -236,6 +241,7 @@ def model_info(
         "relations": list(header.relations),
         "directed": header.directed,
         "weighted": about.get("weight") is not None,
+        "link_columns": {role: about.get(role) for role in LINK_COLUMNS},
         "columns": None if encoders is None else [_column(one) for one in encoders.columns],
         "scores": about.get("scores", {}),
         "data": about.get("data", {}),

@@ -34,6 +34,7 @@ function showHeader(model) {
   byId("name").textContent = name;
   const basis = columns ? plural(columns.length, "column") : plural(features, "feature");
   byId("what").append(...words.what, ` from ${basis}.`);
+  showLinks(model);
   byId("one").textContent = `${words.action} one node`;
   byId("many").textContent = `${words.action} a table`;
   const tiles = makeTiles(model);
@@ -46,6 +47,15 @@ function showHeader(model) {
     show(byId("refused"));
   }
   byId("foot").append("Version ", make("code", {}, version), `, loaded ${formatTime(loaded)}.`);
+}
+
+function showLinks({ has_report: hasReport }) {
+  const { docs, openapi, report } = addresses;
+  const links = [["HTTP reference", docs], ["OpenAPI document", openapi]];
+  if (hasReport) links.push(["Report", report]);
+  const shown = links.filter(([, href]) => href).map(([text, href]) => make("a", { href }, text));
+  byId("links").append(...shown);
+  show(byId("links"), shown.length > 0);
 }
 
 function makeTiles({ scores, data, columns, features, task }) {

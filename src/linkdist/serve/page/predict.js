@@ -33,13 +33,13 @@ export function predictRows(request, { signal } = {}) {
 }
 
 /**
- * Predict a table, with the links of its rows if there is a second file.
+ * Predict a table, with the links between its rows if there are files of them.
  *
  * `onUpload(share)` is called with numbers from 0 to 1, and `onRows({ csv, done, total })` for each
  * part of the predictions; the first has the CSV header. `total` is null if it is not known.
  * Returns `{ rows, notices }`. Only XMLHttpRequest reports the progress of an upload.
  */
-export function predictTable({ table, links = null }, { signal, onUpload, onRows }) {
+export function predictTable({ table, links = [] }, { signal, onUpload, onRows }) {
   const request = new XMLHttpRequest();
   const answer = new Lines();
   return new Promise((resolve, reject) => {
@@ -70,15 +70,16 @@ export function predictTable({ table, links = null }, { signal, onUpload, onRows
 
 function upload(request, table, links) {
   const path = "v1/predict/table";
-  request.open("POST", links ? path : `${path}?name=${encodeURIComponent(table.name)}`);
+  const query = `?name=${encodeURIComponent(table.name)}`;
+  request.open("POST", links.length ? path : path + query);
   request.setRequestHeader("Accept", "application/x-ndjson");
-  if (!links) {
+  if (!links.length) {
     request.send(table);
     return;
   }
   const form = new FormData();
   form.append("file", table);
-  form.append("links", links);
+  for (const file of links) form.append("links", file);
   request.send(form);
 }
 

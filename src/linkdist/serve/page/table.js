@@ -1,17 +1,19 @@
 // The upload of a table, and its predictions.
 
+import { parseCsv } from "./csv.js";
 import {
   byId, capitalise, FIRST, formatBytes, formatNumber, formatPercent, joinWords, make, plural, show,
   showNotices, UserError,
 } from "./dom.js";
+import { acceptDrops, whyUnusable } from "./files.js";
+import { makeLinkFiles } from "./links.js";
 import { predictTable } from "./predict.js";
 import { makeTask } from "./tasks.js";
-
-const SUFFIXES = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"];
 
 export function makeTable(model) {
   const input = byId("file");
   let running = null;
+  let table = null; // the last one
   let address = null;
   byId("file-hint").textContent = tableHint(model);
 
@@ -20,13 +22,15 @@ export function makeTable(model) {
     address = URL.createObjectURL(new Blob(predictions.texts, { type: "text/csv" }));
     byId("download").href = address;
     setState("done");
-    showTable(predictions, rows);
+    showTable(predictions, rows, links.files.length > 0);
     showNotices(byId("table-notices"), notices);
     byId("done-words").focus();
   };
-  const take = async (table) => {
-    if (!table || running) return;
-    const problem = whyUnusable(table, model.limits);
+  const take = async (chosen) => {
+    if (!chosen || running) return;
+    table = chosen;
+    const linkBytes = links.files.reduce((sum, { size }) => sum + size, 0);
+    const problem = whyUnusable(table, model.limits, linkBytes);
     if (problem) {
       showFailure(new UserError(problem));
       return;
@@ -34,7 +38,7 @@ export function makeTable(model) {
     running = new AbortController();
     showRunning(table);
     try {
-      finish(await predict(model, { table }, running.signal));
+      finish(await predict(model, { table, links: links.files }, running.signal));
     } catch (error) {
       if (error.name === "AbortError") showCancelled();
       else showFailure(error);
@@ -42,18 +46,27 @@ export function makeTable(model) {
       running = null;
     }
   };
+  const links = makeLinkFiles(model, {
+    onChosen: () => take(table), // again, with links, if there was a table
+    onProblem: showFailure,
+  });
 
   byId("cancel").onclick = () => running?.abort();
   input.onchange = () => {
-    take(input.files[0]);
+    const [chosen] = input.files;
     input.value = ""; // so that the same file can be chosen again after a correction
+    take(chosen);
   };
-  acceptDrops(take);
+  acceptDrops([
+    [byId("links-drop"), (files) => running || links.take(files)],
+    [byId("drop"), ([chosen]) => take(chosen)],
+  ]);
 }
 
 function setState(state) {
   byId("table").dataset.state = state;
   show(byId("drop"), state !== "running");
+  show(byId("links-drop"), state !== "running");
   show(byId("running"), state === "running");
   show(byId("done"), state === "done");
   show(byId("file-error"), state === "failed");
@@ -91,44 +104,6 @@ function tableHint({ columns, id, limits }) {
   const needed = names.length > 8 ? [`the model’s ${names.length} columns`] : names;
   const all = joinWords(id ? [`${id} (the id)`, ...needed] : needed, "and");
   return `Needed columns: ${all}. Largest size: ${formatBytes(limits.file_bytes)}.`;
-}
-
-function whyUnusable({ name, size }, limits) {
-  if (!SUFFIXES.some((suffix) => name.toLowerCase().endsWith(suffix))) {
-    const rule = `Choose a file whose name ends in ${joinWords(SUFFIXES, "or")}.`;
-    return `${name} does not have the name of a CSV, JSON lines or Parquet file. ${rule}`;
-  }
-  if (size === 0) return `${name} is empty. Choose a file with a header and at least one row.`;
-  if (size > limits.file_bytes) {
-    return (
-      `${name} has ${formatBytes(size)}, ` +
-      `but the largest size is ${formatBytes(limits.file_bytes)}. ` +
-      "Split it, or use linkdist predict on the command line."
-    );
-  }
-  return "";
-}
-
-/** Accept a file anywhere on the page: otherwise the browser would open it and leave the page. */
-function acceptDrops(take) {
-  let depth = 0;
-  const highlight = (change) => {
-    depth = Math.max(0, depth + change);
-    byId("drop").classList.toggle("lit", depth > 0);
-  };
-  const onFiles = (kind, act) =>
-    window.addEventListener(kind, (event) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      act(event.dataTransfer.files[0]);
-    });
-  onFiles("dragenter", () => highlight(1));
-  onFiles("dragleave", () => highlight(-1));
-  onFiles("dragover", () => {});
-  onFiles("drop", (file) => {
-    highlight(-depth);
-    take(file);
-  });
 }
 
 /** Predict a table and show how far it is; returns its predictions, their number and notices. */
@@ -192,22 +167,10 @@ class Predictions {
   }
 }
 
-function* parseCsv(text) {
-  const cell = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r?\n|$)/y;
-  let row = [];
-  while (cell.lastIndex < text.length) {
-    const [, quoted, plain, stop] = cell.exec(text) ?? [];
-    if (stop === undefined) return;
-    row.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
-    if (stop === ",") continue;
-    yield row;
-    row = [];
-  }
-}
-
-function showTable(table, count) {
+function showTable(table, count, hasLinks) {
   const { words, summary, head, row: textsOf, columns } = table.task;
-  byId("done-words").textContent = `${plural(count, "row")} ${words.done}`;
+  const withLinks = hasLinks ? " with links" : "";
+  byId("done-words").textContent = `${plural(count, "row")} ${words.done}${withLinks}`;
   byId("counts-title").textContent = words.summary;
   byId("counts").replaceChildren(...summary.show());
 
