@@ -153,7 +153,24 @@ def update(
 
 def export(
     model: ModelDir,
-    file: Annotated[Path, Argument(metavar="FILE", help="The ONNX file to write.")],
+    file: Annotated[
+        Path | None, Argument(metavar="FILE", help="The ONNX file to write.", show_default=False)
+    ] = None,
+    page: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Write a web page to this folder that predicts inside the browser, without a "
+            "service. Open its index.html.",
+        ),
+    ] = None,
+    runtime: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="The unpacked npm package onnxruntime-web for --page. By default, npm fetches it.",
+        ),
+    ] = None,
     with_neighbour_head: Annotated[
         bool,
         Option(
@@ -187,6 +204,16 @@ def export(
     from linkdist import exporting
     from linkdist.artifacts.model_dir import load_model
 
+    if file is None and page is None:
+        raise OptionError("name the ONNX file to write, a folder with --page, or both.")
+    if page is not None:
+        from linkdist.static_page.page import write_page
+
+        written = write_page(model, page, runtime)
+        size = sum(one.stat().st_size for one in written) / 1e6
+        note(f"{page}: {len(written)} files, {size:.1f} MB. Open {page / 'index.html'}.")
+    if file is None:
+        return
     done = exporting.export(
         load_model(model),
         file,

@@ -36,6 +36,19 @@ with that of the model.
 """
 
 from linkdist.artifacts.onnx.columns import obstacles
-from linkdist.artifacts.onnx.export import export_onnx, neighbours_path, with_onnx
+from linkdist.artifacts.onnx.export import (
+    column_description,
+    export_onnx,
+    neighbours_path,
+    onnx_file,
+    with_onnx,
+)
 
-__all__ = ["export_onnx", "neighbours_path", "obstacles", "with_onnx"]
+__all__ = [
+    "column_description",
+    "export_onnx",
+    "neighbours_path",
+    "obstacles",
+    "onnx_file",
+    "with_onnx",
+]

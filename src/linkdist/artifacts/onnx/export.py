@@ -203,7 +203,7 @@ def _metadata(saved: Saved) -> dict[str, str]:
         "classes": list(saved.model.classes),
         "alpha": (alpha if alpha.shape[1] > 1 else alpha[:, 0]).tolist(),
         "own": saved.model.kappa.tolist(),
-        "columns": [_described(column) for column in columns],
+        "columns": [column_description(column) for column in columns],
         "task": saved.model.task,
         "relations": list(saved.model.relations),
         "directed": saved.model.directed,
@@ -212,8 +212,14 @@ def _metadata(saved: Saved) -> dict[str, str]:
     return {key: json.dumps(without_infinity(value)) for key, value in content.items()}
 
 
-def _described(column: Encoder) -> dict[str, Any]:
-    """What a program must know of a column to convert text to an input."""
+def column_description(column: Encoder) -> dict[str, Any]:
+    """What a program must know of a column to convert text to an input.
+
+    Examples
+    --------
+    >>> column_description(Numeric("age"))
+    {'name': 'age', 'kind': 'numeric', 'width': 1, 'decimal': '.'}
+    """
     found = {"name": column.name, "kind": column.kind, "width": column.width}
     if isinstance(column, Numeric):
         return {**found, "decimal": column.decimal}

@@ -1,14 +1,13 @@
 // Files that are chosen or dropped: which can be used, and where they go.
 
 import { formatBytes, joinWords } from "./dom.js";
-
-const SUFFIXES = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"];
+import { tables } from "./predict.js";
 
 /** Why a file cannot be a table; empty if it can. `others` are bytes that are sent with it. */
 export function whyUnusable({ name, size }, limits, others = 0) {
-  if (!SUFFIXES.some((suffix) => name.toLowerCase().endsWith(suffix))) {
-    const rule = `Choose a file whose name ends in ${joinWords(SUFFIXES, "or")}.`;
-    return `${name} does not have the name of a CSV, JSON lines or Parquet file. ${rule}`;
+  if (!tables.suffixes.some((suffix) => name.toLowerCase().endsWith(suffix))) {
+    const rule = `Choose a file whose name ends in ${joinWords(tables.suffixes, "or")}.`;
+    return `${name} does not have the name of a ${tables.names} file. ${rule}`;
   }
   if (size === 0) return `${name} is empty. Choose a file with a header and at least one row.`;
   if (size + others > limits.file_bytes) {

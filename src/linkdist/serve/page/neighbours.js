@@ -3,6 +3,7 @@
 import { findSeparator, parseCsv } from "./csv.js";
 import { byId, joinWords, plural, show, UserError } from "./dom.js";
 import { readNumbers } from "./fields.js";
+import { usesLinks } from "./predict.js";
 
 const WAYS = ["out", "in"]; // from the node to the neighbour, and from the neighbour to the node
 
@@ -15,7 +16,7 @@ export function makeNeighbours(model) {
     byId(`neighbours-${part}`));
   const table = model.columns ? new NeighbourTable(model) : new NeighbourVectors(model);
   // The features of a model without columns leave no place for a relation.
-  show(box, model.columns !== null || model.relations.length === 1);
+  show(box, usesLinks && (model.columns !== null || model.relations.length === 1));
   const showHint = (text = "") => {
     hint.textContent = text || table.hint();
   };

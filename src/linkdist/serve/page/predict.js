@@ -21,6 +21,13 @@ export const addresses = {
   report: "v1/model/report.html",
 };
 
+/** Whether predictions can use links, and which files can be tables. */
+export const usesLinks = true;
+export const tables = {
+  names: "CSV, JSON lines or Parquet",
+  suffixes: [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq"],
+};
+
 export const modelInfo = () => fetchJson("v1/model");
 
 export const openapi = () => fetchJson(addresses.openapi);

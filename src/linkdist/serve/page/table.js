@@ -7,7 +7,7 @@ import {
 } from "./dom.js";
 import { acceptDrops, whyUnusable } from "./files.js";
 import { makeLinkFiles } from "./links.js";
-import { predictTable } from "./predict.js";
+import { predictTable, tables, usesLinks } from "./predict.js";
 import { makeTask } from "./tasks.js";
 
 export function makeTable(model) {
@@ -16,6 +16,9 @@ export function makeTable(model) {
   let table = null; // the last one
   let address = null;
   byId("file-hint").textContent = tableHint(model);
+  byId("drop-names").textContent = tables.names;
+  input.accept = tables.suffixes.join();
+  setState("idle");
 
   const finish = ({ predictions, rows, notices }) => {
     URL.revokeObjectURL(address);
@@ -66,7 +69,7 @@ export function makeTable(model) {
 function setState(state) {
   byId("table").dataset.state = state;
   show(byId("drop"), state !== "running");
-  show(byId("links-drop"), state !== "running");
+  show(byId("links-drop"), usesLinks && state !== "running");
   show(byId("running"), state === "running");
   show(byId("done"), state === "done");
   show(byId("file-error"), state === "failed");

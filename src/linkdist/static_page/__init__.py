@@ -1,0 +1,1 @@
+"""The web page of a model as a folder of files, which needs no service."""
