@@ -6,7 +6,8 @@
     swap    minutes of load while a model is put in place every 20 s: failed requests, memory
 
 Two models: papers (a text, a category, a number; 4,101 features) and digits (64 numbers).
-Usage: python benchmarks/serving.py [start] [rate] [swap] [--minutes 10]
+Usage: python benchmarks/serving.py [start] [rate] [swap] [--minutes 10] [--python PYTHON]
+PYTHON is the interpreter of an environment with linkdist-serve; its results are serving-small.
 """
 
 import argparse
@@ -66,10 +67,11 @@ MODELS = {"papers": papers, "digits": digits}
 class Service:
     """A running `linkdist serve`."""
 
+    program = (sys.executable, "-m", "linkdist.cli.main")
+
     def __init__(self, model, workers=1):
         self.started = time.perf_counter()
-        program = [sys.executable, "-m", "linkdist.cli.main", "serve"]
-        asked = [*program, str(model), "--port", "0"]
+        asked = [*self.program, "serve", str(model), "--port", "0"]
         self.process = subprocess.Popen(
             [*asked, "--workers", str(workers)], stderr=subprocess.PIPE, text=True
         )
@@ -228,7 +230,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["start", "rate", "swap"])
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--python", help="an interpreter that has linkdist-serve")
     asked = parser.parse_args()
+    name, option = "serving", ""
+    if asked.python:
+        Service.program = (asked.python, "-P", "-m", "linkdist.cli.serve_main")
+        name, option = "serving-small", " --python PYTHON"
     os.environ["OMP_WAIT_POLICY"] = "passive"
     folder = Path(tempfile.mkdtemp())
     try:
@@ -236,11 +243,11 @@ def main():
         if "start" in asked.parts or "rate" in asked.parts:
             lines = [*start(folder, rows)] if "start" in asked.parts else []
             lines += [*rates(folder, rows)] if "rate" in asked.parts else []
-            write("serving", "python benchmarks/serving.py start rate", lines)
+            write(name, f"python benchmarks/serving.py start rate{option}", lines)
         if "swap" in asked.parts:
             lines = [*swap(folder, rows, asked.minutes)]
-            write("serving-swap", f"python benchmarks/serving.py swap --minutes {asked.minutes:g}",
-                  lines)  # fmt: skip
+            command = f"python benchmarks/serving.py swap --minutes {asked.minutes:g}{option}"
+            write(name.replace("serving", "serving-swap"), command, lines)
     finally:
         shutil.rmtree(folder)
 

@@ -21,11 +21,13 @@ class Service:
         return self.process.wait(timeout=60)
 
 
+PROGRAM = (sys.executable, "-m", "linkdist.cli.main")
+
+
 @contextlib.contextmanager
-def serving(model, *options):
+def serving(model, *options, program=PROGRAM):
     """Start a service on a free port, and stop it at the end."""
-    program = [sys.executable, "-m", "linkdist.cli.main", "serve"]
-    asked = [*program, str(model), "--port", "0", *options]
+    asked = [*program, "serve", str(model), "--port", "0", *options]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
     process = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, env=environment)
     try:

@@ -84,7 +84,13 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     # Importing PyTorch and scikit-learn takes seconds, and a service needs neither.
     for module, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"linkdist.{module}"), name)
+            try:
+                return getattr(import_module(f"linkdist.{module}"), name)
+            except ModuleNotFoundError as error:
+                if not str(error.name).startswith("linkdist."):
+                    raise
+                text = f"linkdist.{name} is not in linkdist-serve; install linkdist instead."
+                raise ImportError(text) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,7 +13,7 @@ import pytest
 from linkdist import prediction
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.data import csr
+from linkdist.data import numpy_csr
 from linkdist.errors import ModelError, TableError
 from linkdist.inference import engine
 from linkdist.inference.predict import predict
@@ -172,7 +172,7 @@ def test_every_kind_of_column_is_encoded_without_scipy(tmp_path, monkeypatch):
     pyarrow.parquet.write_table(rows, tmp_path / "nodes.pq")
     predict(model, tmp_path / "nodes.pq", tmp_path / "theirs.pq")
     for module in ("tables.bag_encoders", "tables.feature_encoder", "data.graph"):
-        monkeypatch.setattr(f"linkdist.{module}.sparse", csr)
-    monkeypatch.setattr(engine, "sparse", csr)
+        monkeypatch.setattr(f"linkdist.{module}.sparse", numpy_csr)
+    monkeypatch.setattr(engine, "sparse", numpy_csr)
     predict(model, tmp_path / "nodes.pq", tmp_path / "ours.pq")
     assert_same_tables(tmp_path / "ours.pq", tmp_path / "theirs.pq")

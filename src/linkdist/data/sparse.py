@@ -9,6 +9,6 @@ from __future__ import annotations
 try:
     from scipy.sparse import csr_matrix, hstack, issparse, vstack
 except ModuleNotFoundError:
-    from linkdist.data.csr import csr_matrix, hstack, issparse, vstack
+    from linkdist.data.numpy_csr import csr_matrix, hstack, issparse, vstack
 
 __all__ = ["csr_matrix", "hstack", "issparse", "vstack"]

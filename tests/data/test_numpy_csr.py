@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from linkdist.data import csr
+from linkdist.data import numpy_csr
 
 SIZES = st.integers(0, 6)
 
@@ -29,7 +29,7 @@ def both(found):
     return [make(tuple(map(np.copy, parts)), shape=shape) for make in MAKERS]
 
 
-MAKERS = (csr.csr_matrix, scipy.sparse.csr_matrix)
+MAKERS = (numpy_csr.csr_matrix, scipy.sparse.csr_matrix)
 
 
 @given(entries())
@@ -61,10 +61,10 @@ def test_stacks_are_those_of_scipy(found, width):
     n, d = ours.shape
     dense = np.arange(n * width, dtype=np.float32).reshape(n, width) % 3
     for stack, theirs_stack, block in (
-        (csr.hstack, scipy.sparse.hstack, dense),
-        (csr.vstack, scipy.sparse.vstack, np.eye(d, dtype=np.float32)),
+        (numpy_csr.hstack, scipy.sparse.hstack, dense),
+        (numpy_csr.vstack, scipy.sparse.vstack, np.eye(d, dtype=np.float32)),
     ):
-        mine = stack([csr.csr_matrix(block), ours, csr.csr_matrix(ours)])
+        mine = stack([numpy_csr.csr_matrix(block), ours, numpy_csr.csr_matrix(ours)])
         right = [scipy.sparse.csr_matrix(block), theirs, theirs]
         expected = theirs_stack(right, format="csr", dtype=np.float32)
         np.testing.assert_array_equal(mine.toarray(), expected.toarray())
@@ -75,5 +75,5 @@ def test_stacks_are_those_of_scipy(found, width):
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 3)])
 def test_a_shape_is_a_matrix_of_zeros(shape):
     np.testing.assert_array_equal(
-        csr.csr_matrix(shape, dtype=np.float32).toarray(), np.zeros(shape)
+        numpy_csr.csr_matrix(shape, dtype=np.float32).toarray(), np.zeros(shape)
     )
