@@ -38,6 +38,7 @@ COMMANDS = {
     "suggest": "Suggest which rows to label next, and write a table to fill in.",
     "train": "Train a model on your own tables or on a store.",
     "predict": "Predict nodes from features or, with --edges, with links.",
+    "explain": "Explain predictions: which columns, words, tags and neighbours speak for and",
     "update": "Update a model with new nodes and links, without the old data.",
     "export": "Export a model to ONNX after checking that both give the same results.",
     "serve": "Serve a model over HTTP, with a web page at /.",

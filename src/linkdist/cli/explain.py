@@ -36,7 +36,7 @@ def explain(
     edges: MoreLinks = None,
     id: Annotated[
         list[str] | None,
-        Option(metavar="ID", help="The id of a row to explain. Repeat it for several rows."),
+        Option(help="The id of a row to explain. Repeat the option for several rows."),
     ] = None,
     rows: Annotated[
         int | None,
@@ -52,8 +52,8 @@ def explain(
         Option(
             "--class",
             metavar="NAME",
-            help="The class or label to explain, instead of the predicted one. Repeat it for "
-            "several.",
+            help="The class or label to explain, instead of the predicted one. Repeat the "
+            "option for several.",
         ),
     ] = None,
     out: Annotated[
