@@ -219,7 +219,7 @@ def _work(row: dict[str, Any], model: str, digest: str, caution: Caution) -> dic
 
 
 @functools.cache
-def _loaded(model: str, digest: str, caution: Caution) -> Saved:
+def _loaded(model: str, digest: str, caution: Caution = PLAIN) -> Saved:
     """The model, which a worker loads once for all its files."""
     # Ray starts as many workers as there are cores.
     torch.set_num_threads(1)
