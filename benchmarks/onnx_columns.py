@@ -24,7 +24,7 @@ from measure import write
 from linkdist import pipeline
 from linkdist.artifacts.model_dir import load_model
 from linkdist.artifacts.onnx import export_onnx
-from linkdist.artifacts.onnx.inputs import column_inputs
+from linkdist.artifacts.onnx_graph.inputs import column_inputs
 from linkdist.prediction import predict
 from linkdist.tables.io import open_table
 from linkdist.tables.node_table import NodeTable

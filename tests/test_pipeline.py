@@ -23,11 +23,10 @@ import torch
 
 from linkdist import fit, from_features, pipeline, prediction, with_links
 from linkdist import updating as update_module
-from linkdist.artifacts import manifest
+from linkdist.artifacts import manifest, onnx
 from linkdist.artifacts.manifest import CURVE, FILES, FORMAT
 from linkdist.artifacts.model_dir import Saved, load_model, save_model
-from linkdist.artifacts.onnx import export as onnx_export
-from linkdist.artifacts.onnx.inputs import column_inputs
+from linkdist.artifacts.onnx_graph.inputs import column_inputs
 from linkdist.data import datasets
 from linkdist.data.splits import held_out
 from linkdist.errors import OptionError
@@ -527,7 +526,7 @@ def test_export_says_which_columns_cannot_be_inputs(command, model, tmp_path):
 
 def test_a_file_that_differs_is_not_left(command, model, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(onnx_export, "TOLERANCE", -1.0)
+    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
     code, printed, shown = command("export", model, tmp_path / "model.onnx")
     assert (code, printed) == (2, "")
     assert "differ from the model's by up to" in shown

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from linkdist.artifacts.model_dir import Saved
-from linkdist.artifacts.onnx import export_onnx, neighbours_path, obstacles
+from linkdist.artifacts.onnx import export_onnx, neighbours_path
+from linkdist.artifacts.onnx_graph.columns import obstacles
 from linkdist.data.graph import FeatureMatrix
 from linkdist.errors import ModelError
 from linkdist.inference.table import table_columns

@@ -11,10 +11,10 @@ from scipy import sparse
 
 from linkdist import Graph, observe, semi_supervised
 from linkdist.artifacts.model_dir import Saved
-from linkdist.artifacts.onnx import difference as onnx_difference
 from linkdist.artifacts.onnx import export_onnx
-from linkdist.artifacts.onnx import graph as onnx_graph
-from linkdist.artifacts.onnx import network as onnx_network
+from linkdist.artifacts.onnx_graph import difference as onnx_difference
+from linkdist.artifacts.onnx_graph import graph as onnx_graph
+from linkdist.artifacts.onnx_graph import network as onnx_network
 from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model, from_features, with_links
 from linkdist.nn.inputs import make_inputs

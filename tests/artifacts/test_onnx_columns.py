@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linkdist.artifacts.model_dir import Saved
-from linkdist.artifacts.onnx import export_onnx, neighbours_path, obstacles
-from linkdist.artifacts.onnx.columns import add_columns, add_words
-from linkdist.artifacts.onnx.graph import GraphBuilder
-from linkdist.artifacts.onnx.inputs import column_inputs
+from linkdist.artifacts.onnx import export_onnx, neighbours_path
+from linkdist.artifacts.onnx_graph.columns import add_columns, add_words, obstacles
+from linkdist.artifacts.onnx_graph.graph import GraphBuilder
+from linkdist.artifacts.onnx_graph.inputs import column_inputs
 from linkdist.errors import OptionError
 from linkdist.model import Model, from_features
 from linkdist.nn.network import ForkedMLP

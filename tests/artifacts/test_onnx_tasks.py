@@ -11,7 +11,7 @@ import torch
 
 from linkdist.artifacts.model_dir import Saved
 from linkdist.artifacts.onnx import export_onnx
-from linkdist.artifacts.onnx import network as onnx_network
+from linkdist.artifacts.onnx_graph import network as onnx_network
 from linkdist.errors import ModelError
 from linkdist.model import shifted
 from tests.task_models import RELATIONS, TASKS, about_task, random_links, task_model

@@ -27,7 +27,8 @@ from typing import Any
 from linkdist._files import replace_bytes
 from linkdist.artifacts.manifest import REPORT
 from linkdist.artifacts.model_dir import load_model
-from linkdist.artifacts.onnx import column_description, obstacles, onnx_file
+from linkdist.artifacts.onnx import column_description, onnx_file
+from linkdist.artifacts.onnx_graph.columns import obstacles
 from linkdist.errors import OptionError
 from linkdist.serve.answers import model_info
 from linkdist.serve.served_model import ServedModel

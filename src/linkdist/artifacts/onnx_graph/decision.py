@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linkdist.artifacts.onnx.graph import GraphBuilder
+from linkdist.artifacts.onnx_graph.graph import GraphBuilder
 from linkdist.tables.prediction_columns import PredictionColumns
 
 

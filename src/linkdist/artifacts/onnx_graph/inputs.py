@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from linkdist.artifacts.onnx.columns import separator_of
-from linkdist.artifacts.onnx.graph import Array
+from linkdist.artifacts.onnx_graph.columns import separator_of
+from linkdist.artifacts.onnx_graph.graph import Array
 from linkdist.data.graph import FeatureMatrix
 from linkdist.tables.bag_encoders import Categorical, Tags, Vocabulary
 from linkdist.tables.encoders import Date, Encoder, Numeric, Vector
@@ -25,7 +25,7 @@ LATEST = 10.0**10
 
 
 def column_inputs(encoders: FeatureEncoder, batch: pa.RecordBatch) -> Feed:
-    """The inputs of an ONNX file for rows of a table; see `linkdist.artifacts.onnx.columns`.
+    """The inputs of an ONNX file for rows of a table; see `linkdist.artifacts.onnx_graph.columns`.
 
     Examples
     --------

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.artifacts.manifest import OUTPUTS
-from linkdist.artifacts.onnx.graph import INNER, GraphBuilder, Untyped
+from linkdist.artifacts.onnx_graph.graph import INNER, GraphBuilder, Untyped
 from linkdist.data.graph import IntArray
 from linkdist.tables.bag_encoders import BinaryTags, Categorical, Tags
 from linkdist.tables.embedding import Embedding

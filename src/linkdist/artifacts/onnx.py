@@ -1,4 +1,39 @@
-"""Write a model as an ONNX file, after comparing their outputs."""
+"""Export to ONNX: a model that runs without PyTorch and without this package.
+
+The inputs are the columns of the table, as `linkdist.artifacts.onnx_graph.columns` lists them, and
+the outputs are what `linkdist predict` writes:
+
+    task              prediction              decision
+    classification    probabilities (n, C)    label (n,), classes (C,)
+    multilabel        probabilities (n, C)    labels (n, C), classes (C,)
+    regression        value (n, 1)            low (n, 1), high (n, 1)
+
+A file whose columns cannot be inputs has one input, `features` (n, d), and no
+decision. Such a file is also in the model directory, for the service.
+
+For prediction with links there are two more outputs, in a second file if the inputs are columns:
+
+    task              own head                  neighbour heads
+    classification    own_log_probabilities     neighbour_log_probabilities
+    multilabel        own_log_odds              neighbour_log_odds
+    regression        own_value                 neighbour_value
+
+`own` is (n, R, C), and `neighbour` is (n, R, C) for one head and (n, R, K, C) for K heads. Head k
+is relation k; of directed links, heads 2k and 2k + 1 are the links of relation k that start and
+that end at a node. For replica r and node i with neighbours j of head k, the prediction is
+
+    f(κ_r · own[i, r] + Σ_k α_rk · mean_j neighbour[j, r, k])
+
+averaged over r, where f is softmax for classes, sigmoid for several labels, and the identity for
+numbers. The mean is weighted if links have weights. A node without neighbours is predicted from
+`own` alone; a node with neighbours of some heads has a κ between 1 and κ_r, in proportion to their
+α.
+
+The metadata of the file contains, as JSON, the task, class names, columns, relations, α (R,) or
+(R, K), κ as 'own', and the decision: half the widths of prediction intervals, or the thresholds of
+several labels, for each mode. Before the file is written, the output of ONNX Runtime is compared
+with that of the model.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +49,12 @@ import pyarrow as pa
 
 from linkdist._files import replace_bytes
 from linkdist.artifacts.model_dir import Saved, without_infinity
-from linkdist.artifacts.onnx.columns import add_columns, obstacles, separator_of
-from linkdist.artifacts.onnx.decision import add_decision
-from linkdist.artifacts.onnx.difference import largest_difference
-from linkdist.artifacts.onnx.graph import GraphBuilder, Untyped
-from linkdist.artifacts.onnx.inputs import Feed, column_inputs, made_rows
-from linkdist.artifacts.onnx.network import add_heads, add_logits, add_prediction
+from linkdist.artifacts.onnx_graph.columns import add_columns, obstacles, separator_of
+from linkdist.artifacts.onnx_graph.decision import add_decision
+from linkdist.artifacts.onnx_graph.difference import largest_difference
+from linkdist.artifacts.onnx_graph.graph import GraphBuilder, Untyped
+from linkdist.artifacts.onnx_graph.inputs import Feed, column_inputs, made_rows
+from linkdist.artifacts.onnx_graph.network import add_heads, add_logits, add_prediction
 from linkdist.data.graph import FeatureMatrix, as_features
 from linkdist.errors import ModelError, OptionError
 from linkdist.tables.bag_encoders import Tags
@@ -56,7 +91,7 @@ def export_onnx(
         a second file, `neighbours_path(path)`.
     raw : bool, optional
         Whether the inputs are the columns of the table; by default if that is possible, see
-        `linkdist.artifacts.onnx.obstacles`. Otherwise the input is `features`.
+        `linkdist.artifacts.onnx_graph.columns.obstacles`. Otherwise the input is `features`.
     rows : RecordBatch or (k, d) array or CSR matrix, optional
         Nodes on which the outputs are compared; by default random numbers.
 

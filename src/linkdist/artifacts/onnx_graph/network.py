@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from linkdist.artifacts.manifest import OUTPUTS
-from linkdist.artifacts.onnx.graph import GraphBuilder, Untyped
+from linkdist.artifacts.onnx_graph.graph import GraphBuilder, Untyped
 from linkdist.data.graph import FloatArray, IntArray
 from linkdist.kernels import EPSILON, SLOPE
 from linkdist.model import Model
