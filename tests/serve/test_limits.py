@@ -86,6 +86,21 @@ def test_17_a_disk_that_is_full_at_the_end_is_said_as_well(papers_model, papers)
     assert "No space left on device" in text
 
 
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_a_worker_does_not_answer_with_another_model(tmp_path, is_broken):
+    bare(tmp_path / "model")
+    if is_broken:
+        (tmp_path / "model" / "model.json").write_text("{")
+    messages = []
+    (tmp_path / "body").write_text(json.dumps({"rows": [[1, 2, 3, 4]]}))
+    task = {"kind": "rows", "path": str(tmp_path / "body"), "rows": 9, "values": 9, "version": "x",
+            "model": str(tmp_path / "model"), "out": str(tmp_path / "out")}  # fmt: skip
+    Worker(messages.append, 1 << 50).run(task)
+    (status, text, _) = messages[-1]["refused"]
+    assert status == 503
+    assert "another model" in text
+
+
 @pytest.mark.parametrize(
     ("hosts", "host", "status"),
     [

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from linkdist.errors import LinkDistError
 from linkdist.serve.answers import answer, check_values
 from linkdist.serve.current_model import compute
 from linkdist.serve.errors import RefusedError, no_space
@@ -40,6 +41,8 @@ from linkdist.serve.table_prediction import Upload
 from linkdist.tables.certainty import Caution
 
 CANCEL = b"cancel\n"
+
+REPLACED = "the model directory holds another model than the one that is served"
 
 NICE = 10
 """How much lower the priority of a worker is than that of the service."""
@@ -101,9 +104,12 @@ class Worker:
         """Return the model of the service, which may be newer than the last task's."""
         if self._engine is None or self._engine.header.version != version:
             resource.setrlimit(resource.RLIMIT_AS, _unlimited(resource.RLIMIT_AS))
-            self._engine = ServedModel(directory)
+            try:
+                self._engine = ServedModel(directory)
+            except (LinkDistError, OSError) as error:
+                raise RefusedError(503, f"{REPLACED}: {error}") from error
             if self._engine.header.version != version:
-                raise RefusedError(503, "the model is being replaced. Try again in a second.")
+                raise RefusedError(503, f"{REPLACED}. Try again in a second.")
         _limit_memory(self.memory)
         return self._engine
 
