@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +38,7 @@ def is_safe(data, indices, indptr, rows, columns):
         len(data) == len(indices)
         and len(indptr) == rows + 1
         and list(indptr) == (starts if rows else [0])
-        and all(0 <= start <= end for start, end in zip(indptr, indptr[1:], strict=False))
+        and all(0 <= start <= end for start, end in pairwise(indptr))
         and all(0 <= column < columns for column in indices)
         and (rows > 0 or not len(indices))
     )
@@ -62,7 +63,7 @@ def test_a_matrix_is_created_only_if_its_loops_stay_within_the_arrays(
                 expected[row, indices[place]] += 1
         assert (matrix.toarray() == expected).all()
     else:
-        with pytest.raises(ValueError, match="must|there are"):
+        with pytest.raises(ValueError, match=r"must|there are"):
             checked_csr(*arrays, (rows, columns))
 
 
@@ -202,7 +203,7 @@ def test_texts_that_end_outside_a_file_are_refused(store):
     with pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
     sign_store(store, "parts/0000.ids.arrow", file.getvalue())
-    with pytest.raises(StoreError, match="ids.arrow cannot be read"):
+    with pytest.raises(StoreError, match=r"ids\.arrow cannot be read"):
         Store.open(store).ids(0)
 
 

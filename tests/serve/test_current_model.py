@@ -1,6 +1,7 @@
 """Models that are loaded, replaced and refused."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -91,11 +92,12 @@ def test_an_unexpected_error_does_not_end_the_search_for_new_models(tmp_path, mo
 
 
 def test_a_service_reads_only_the_files_that_it_uses(papers_model, monkeypatch):
-    opened, read = [], Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
+    opened, real = [], os.open
+    monkeypatch.setattr(os, "open", lambda path, *a: opened.append(Path(path)) or real(path, *a))
     engine = ServedModel(papers_model)
     assert not engine.header.files
-    assert set(opened) == {"model.json", "model.onnx", "curve.svg", "report.html"}
+    names = {path.name for path in opened if path.parent == papers_model}
+    assert names == {"model.json", "model.onnx", "curve.svg", "report.html"}
 
 
 def test_a_symbolic_link_in_a_model_directory_is_not_followed(tmp_path):

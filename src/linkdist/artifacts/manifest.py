@@ -7,6 +7,7 @@ header and the ONNX file; `linkdist.artifacts.model_dir` adds the weights.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Collection, Mapping
@@ -181,7 +182,10 @@ def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"there is no directory {target}. {OTHER}") from error
     except OSError as error:
-        raise ModelError(f"{target} cannot be read: {error.strerror}.") from error
+        where = error.filename or target
+        irregular = error.errno in (errno.ELOOP, errno.EINVAL)
+        advice = " Copy the directory with 'cp -rL', which copies linked files." * irregular
+        raise ModelError(f"{where} cannot be read: {error.strerror}.{advice}") from error
     if HEADER not in files:
         raise ModelError(f"{target} has no {HEADER}, so it is not a model directory. {OTHER}")
     return files

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from linkdist._files import open_regular, read_regular
 from linkdist.data.csr import checked_csr
 from linkdist.data.graph import FeatureMatrix, FloatArray, Graph, IntArray
 from linkdist.errors import DataError
@@ -194,7 +195,7 @@ def _read_npz(info: DatasetInfo, folder: Path) -> Graph:
     with _reading(info, path):
         # NumPy does not close a file that is not an archive. Only these keys are read, because
         # published files also contain object arrays.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as raw:
             links = _canonical_csr(*(raw[f"adj_{part}"] for part in _NPZ_PARTS)).tocoo()
             features = _canonical_csr(*(raw[f"attr_{part}"] for part in _NPZ_PARTS))
             labels = raw["labels"]
@@ -213,7 +214,7 @@ def _read_planetoid(info: DatasetInfo, folder: Path) -> Graph:
     for part in PICKLES:
         path = folder / f"ind.{info.name}.{part}"
         with _reading(info, path):
-            raw[part] = unpickle(path.read_bytes())
+            raw[part] = unpickle(read_regular(path, follow=True))
     test = _read_test_index(info, folder)
     with _reading(info, folder):
         for head, whole in (("x", "allx"), ("y", "ally")):

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
+from linkdist._files import open_regular, read_regular
 from linkdist.artifacts.manifest import some
 from linkdist.data.csr import checked_csr
 from linkdist.data.graph import UNKNOWN, IntArray
@@ -214,7 +215,7 @@ class Store:
             return pc.binary_join_element_wise(first, rows, dash)
         path = self.directory / part_file(part, "ids.arrow")
         try:
-            content = path.read_bytes()
+            content = read_regular(path, follow=True)
             self._verify(path, content)
             with pa.ipc.open_file(pa.py_buffer(content)) as file:
                 ids = file.read_all().column("id").combine_chunks()
@@ -258,7 +259,7 @@ class Store:
         path, header = self.directory / name, npy_header(shape, kind)
         size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 if file.read(HEADER) != header or path.stat().st_size != size:
                     raise StoreError(f"{path} must contain {kind} of shape {shape}. {REBUILD}")
                 into = np.empty(shape, kind) if out is None else _first_rows(out, shape, kind)

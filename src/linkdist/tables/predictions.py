@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from linkdist._files import replacing, sweep_aside
-from linkdist.errors import OptionError, TableError
+from linkdist._files import replacing, sweep_aside, unwritable
+from linkdist.errors import TableError
 from linkdist.tables.io import SUFFIXES
 from linkdist.tables.prediction_columns import PredictionColumns
 
@@ -168,6 +168,4 @@ def _written(path: Path) -> Iterator[None]:
         advice = "Write Parquet, which supports more types of ids than CSV."
         raise TableError(f"{path} cannot be written: {error}. {advice}") from error
     except OSError as error:
-        advice = "Name an existing folder with write permission."
-        text = error.strerror or error
-        raise OptionError(f"{path} cannot be written: {text}. {advice}") from error
+        raise unwritable(path, error) from error

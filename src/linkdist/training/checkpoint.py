@@ -25,7 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from linkdist._files import replace_bytes, state_file, sweep_aside, unwritable
+from linkdist._files import open_regular, replace_bytes, state_file, sweep_aside, unwritable
 from linkdist.errors import OptionError
 from linkdist.progress import Progress
 from linkdist.training.history import History
@@ -127,7 +127,7 @@ class Checkpoint(Keeper):
     def _open(self) -> IO[bytes]:
         """Open the file; training restarts if it cannot be read."""
         try:
-            return self.path.open("rb")
+            return open_regular(self.path)
         except OSError as error:
             raise FileNotFoundError from error
 
@@ -187,8 +187,9 @@ class SharedCheckpoint(Keeper):
         files, path = self._files()
         try:
             kind = files.get_file_info(path).type
-            if kind == pa.fs.FileType.Directory:
-                raise self._problem("it is a folder")
+            if kind in (pa.fs.FileType.Directory, pa.fs.FileType.Unknown):
+                folder = kind == pa.fs.FileType.Directory
+                raise self._problem("it is a folder" if folder else "it is not a regular file")
             if kind == pa.fs.FileType.File and self._about() is None:
                 raise self._problem("it is a file that is not a checkpoint")
             with files.open_output_stream(f"{path}.aside") as stream:
