@@ -282,7 +282,7 @@ def _collected(found: list[str]) -> Iterator[None]:
 
 def table_columns(saved: Saved) -> tuple[str, FeatureEncoder]:
     """The id column and the encoders of a model that was trained on tables."""
-    if saved.encoders is None or "id" not in saved.about:
+    if saved.encoders is None or not saved.about.get("id"):
         raise ModelError("this model was not trained on a table; use it from Python.")
     return saved.about["id"], saved.encoders
 

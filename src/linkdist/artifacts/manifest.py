@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linkdist._files import read_directory
+from linkdist.artifacts.about import checked_about
 from linkdist.data.graph import TASKS, FloatArray
 from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import LinkDistError, ModelError
@@ -145,7 +146,7 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
             _as_weights(written["alpha"]),
             _as_weights(written["own"]),
             None if columns is None else FeatureEncoder.from_state(columns),
-            dict(written["about"]),
+            checked_about(written["about"]),
             {name: files[name] for name in files if name in digests},
             digest_of(content)[:12],
             float(written["dropout"]),
@@ -242,6 +243,11 @@ def _misfits(header: Header) -> list[str]:
         problems.append(f"the relations are {some(list(header.relations))}")
     if not 0 <= header.dropout < 1:
         problems.append(f"dropout is {header.dropout}")
+    decision = header.about.get("decision") or {}
+    factors = decision.get("factors")
+    for part in (factors, *(decision.get("thresholds") or {}).values()):
+        if part is not None and len(part) != shape.classes:
+            problems.append(f"the decision has {len(part)} numbers for {shape.classes} classes")
     if encoders is not None and encoders.d != shape.features:
         problems.append(f"the columns make {encoders.d} features, not {shape.features}")
     return problems

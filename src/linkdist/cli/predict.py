@@ -120,7 +120,7 @@ def update(
 
     saved = load_model(model)
     about = saved.about
-    if "id" not in about or "label" not in about:
+    if not (about.get("id") and about.get("label")):
         raise OptionError(f"{model} was not trained on a table; update it from Python.")
     old = model.resolve()
     new = old.with_name(f"{old.name}-updated") if out is None else out
@@ -129,7 +129,7 @@ def update(
         nodes, links.edges, about["id"], about["label"],
         source=links.source or about.get("source"), target=links.target or about.get("target"),
         relation=links.relation, weight=links.weight, directed=links.directed, strict=links.strict,
-        unknown=about.get("unknown", ()),
+        unknown=about.get("unknown") or (),
     )  # fmt: skip
     with Bars(quiet, lambda: f"{model} was not changed; nothing else is kept.") as bars:
         updating.update(

@@ -65,7 +65,7 @@ class TablePrediction:
 
     def __init__(self, path: Path, name: str, engine: ServedModel, metrics: Metrics) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
-        self.id = str(engine.header.about.get("id", ""))
+        self.id = engine.header.about.get("id") or ""
         if engine.header.encoders is None or not self.id:
             text = "the model has no columns, so it cannot read tables. Send rows of numbers."
             raise RefusedError(422, text)

@@ -27,6 +27,7 @@ import pyarrow as pa
 from linkdist.data.graph import FloatArray
 from linkdist.errors import ModelError, TableError
 from linkdist.tables.targets import LabelFormat
+from linkdist.tables.validation import SHOWN
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -165,7 +166,13 @@ class PredictionColumns:
             The result of `schema`.
         linked : (n,) array of bool, optional
             Which rows have links; by default none.
+
+        Raises
+        ------
+        TableError
+            If a prediction is not a finite number.
         """
+        _check_finite(ids, values)
         columns: list[Any]
         if self.task == "regression":
             ends = self.interval(values, linked).T
@@ -236,6 +243,14 @@ NO_INTERVALS = (
     "the model has no prediction intervals, because its training had too few validation rows. "
     "Train on more labels, and hold some out"
 )
+
+
+def _check_finite(ids: pa.Array, values: FloatArray) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad):
+        shown = ", ".join(str(ids[int(row)]) for row in bad[:SHOWN]) + ", ..." * (len(bad) > SHOWN)
+        rule = "the model gives no finite prediction, because their numbers are too large"
+        raise TableError(f"{rule}, for {len(bad)} rows with the ids {shown}. Correct them.")
 
 
 def _mode(linked: Mask | None, n: int) -> npt.NDArray[np.int64]:
