@@ -25,6 +25,7 @@ from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.report.evaluation import AnyEvaluation, AnyEvaluator, make_evaluator
 from linkdist.report.task_evaluation import MultilabelEvaluator, RegressionEvaluator
+from linkdist.tables.csv_text import KEEP_TEXT, escape_notice
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
 from linkdist.tables.io import Table, TableLike
@@ -72,6 +73,7 @@ def predict(
     *,
     edges: TableLike = None,
     device: str = "auto",
+    raw_text: bool = False,
     callback: Callback | None = None,
 ) -> int:
     """Predict a table of nodes; without links it may be larger than memory.
@@ -89,6 +91,9 @@ def predict(
         logits of all nodes are in memory.
     device : {'auto', 'cpu', 'cuda'}
         Where to compute.
+    raw_text : bool
+        Whether text in a CSV file stays as it is, even if a spreadsheet would take it for a
+        formula; see `linkdist.tables.csv_text`.
     callback : Callback, optional
         Receives progress and messages.
 
@@ -98,8 +103,9 @@ def predict(
         Number of predicted nodes.
     """
     return predict_table(
-        load_model(model), nodes, out, edges=edges, device=device, callback=callback
-    )
+        load_model(model), nodes, out, edges=edges, device=device, raw_text=raw_text,
+        callback=callback,
+    )  # fmt: skip
 
 
 def predict_table(
@@ -109,6 +115,7 @@ def predict_table(
     *,
     edges: TableLike = None,
     device: str = "auto",
+    raw_text: bool = False,
     callback: Callback | None = None,
 ) -> int:
     """`predict` with a model that is already loaded, to predict several tables with it."""
@@ -117,10 +124,12 @@ def predict_table(
     columns, first = prediction_columns(saved), next(parts)
     warn_of_gaps(saved, callback or Callback(), first.linked)
     done = 0
-    with PredictionWriter(out, column, first.ids.type, columns) as writer:
+    with PredictionWriter(out, column, first.ids.type, columns, raw_text) as writer:
         for part in itertools.chain([first], parts):
             writer.write(part.ids, part.values, part.linked)
             done += len(part.ids)
+    if notice := escape_notice(writer.escaped, KEEP_TEXT):
+        (callback or Callback()).note(notice)
     return done
 
 

@@ -6,6 +6,7 @@ that `linkdist --help` and `linkdist --version` answer at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -81,6 +82,8 @@ def _replace_unknown_characters() -> None:
 def main() -> None:
     """Run the command line; a user's mistake ends in a plain message and exit code 2."""
     _replace_unknown_characters()
+    # Processes that this one starts import nothing from the current directory.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
     except LinkDistError as error:

@@ -16,6 +16,7 @@ from linkdist.cli.options import (
     ModelDir,
     MoreLinks,
     Quiet,
+    RawText,
     grouped,
     same_command,
 )
@@ -45,6 +46,7 @@ def predict(
         Option(help="Number of Ray processes that share the files of a directory.", min=1),
     ] = None,
     address: Address = None,
+    raw_text: RawText = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict nodes from features or, with --edges, with links.
@@ -80,7 +82,9 @@ def predict(
                 model, nodes, out, workers=workers, address=address, device=device, callback=bars
             )
         else:
-            count = prediction.predict(model, nodes, out, edges=edges, device=device, callback=bars)
+            count = prediction.predict(
+                model, nodes, out, edges=edges, device=device, raw_text=raw_text, callback=bars
+            )
     note(f"{count} nodes predicted: {out}")
 
 

@@ -18,6 +18,7 @@ from linkdist.errors import OptionError, TableError, check_names
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel
+from linkdist.tables.csv_text import escape_formulas, escape_names
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.validation import Problems
@@ -158,6 +159,8 @@ class Streamed(StreamingResponse):
 
 
 def _csv(batch: pa.RecordBatch, with_header: bool) -> str:
+    batch, _ = escape_formulas(batch)
+    batch = batch.rename_columns(escape_names(batch.schema).names)
     out = BytesIO()
     pyarrow.csv.write_csv(batch, out, pyarrow.csv.WriteOptions(include_header=with_header))
     return out.getvalue().decode()
