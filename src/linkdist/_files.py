@@ -2,7 +2,8 @@
 
 Everything is first written under a temporary name in the same folder and then renamed, which is
 atomic. A reader, or the next process after one was killed, finds the old content or the new one,
-never a part of either. `sweep` and the next write remove what a killed process left.
+never a part of either. `sweep` and the next write remove what a killed process left. A process
+locks the file that it writes, so the file of a process that still runs is never removed.
 
 A directory changes places with the temporary one in a single step where the system offers one.
 Elsewhere there are two steps: the old directory is renamed to a name that ends in `.old`, then the
@@ -18,10 +19,12 @@ import errno
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
@@ -32,6 +35,7 @@ ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 """Temporary names."""
 LOCK_TIMEOUT = 60.0
 """Seconds that a process waits for others that write a directory in the same folder."""
+WINDOWS = sys.platform == "win32"
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
@@ -66,9 +70,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     aside = _temporary(path)
     try:
-        with _synced(aside) as file:
+        with _created(aside) as file:
             yield file
-        aside.replace(path)
+            file.flush()
+            os.fsync(file.fileno())
+            if not WINDOWS:  # the lock on the file lasts until it has its name
+                aside.replace(path)
+        if WINDOWS:  # which renames no open file
+            aside.replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
@@ -208,7 +217,50 @@ def read_directory(target: Path, names: Iterable[str]) -> dict[str, bytes]:
             _restore(target)
     with _locked(target.parent, exclusive=False):
         there = {path.name for path in target.iterdir()}
-        return {name: (target / name).read_bytes() for name in names if name in there}
+        return {name: read_regular(target / name) for name in names if name in there}
+
+
+def open_regular(path: Path, follow: bool = True) -> BufferedReader:
+    """Open a regular file to read; a pipe would be waited for, and a device has no end.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    follow : bool
+        Whether the file may be a symbolic link, which can lead to any other file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, or is of another kind.
+
+    Examples
+    --------
+    >>> open_regular(Path("/dev/null"))
+    Traceback (most recent call last):
+    OSError: [Errno 22] it is not a regular file: '/dev/null'
+    """
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    if not follow and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link, not a regular file", str(path))
+    handle = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, follow: bool = False) -> bytes:
+    """Read a regular file; see `open_regular`.
+
+    Examples
+    --------
+    >>> len(read_regular(Path(__file__))) > 0
+    True
+    """
+    with open_regular(path, follow) as file:
+        return file.read()
 
 
 def unwritable(path: Path, error: OSError) -> OptionError:
@@ -223,6 +275,8 @@ def unwritable(path: Path, error: OSError) -> OptionError:
         advice = "Wait for the process that is writing there, then try again."
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         advice = "Free some space."
+    elif error.errno == errno.EFBIG:
+        advice = "Raise the limit of the file system or of 'ulimit -f', or write elsewhere."
     else:
         advice = "Choose an existing folder with write permission."
     return OptionError(f"{path} cannot be written: {error.strerror or error}. {advice}")
@@ -242,8 +296,7 @@ def sweep_aside(path: Path) -> None:
     """
     with suppress(OSError):  # no such folder
         for other in _leftovers(path):
-            with suppress(OSError):
-                other.unlink()
+            _remove_abandoned(other)
 
 
 def sweep(folder: Path) -> None:
@@ -252,7 +305,7 @@ def sweep(folder: Path) -> None:
     Parameters
     ----------
     folder : Path
-        A folder into which no process is writing.
+        The folder. Files that other processes are writing stay.
 
     Examples
     --------
@@ -265,8 +318,7 @@ def sweep(folder: Path) -> None:
     """
     for path in folder.iterdir():
         if ASIDE.fullmatch(path.name):
-            with suppress(OSError):  # it does no harm
-                path.unlink()
+            _remove_abandoned(path)
 
 
 def _temporary(path: Path) -> Path:
@@ -320,10 +372,45 @@ def _synced(path: Path) -> Iterator[IO[bytes]]:
 
     Otherwise a crash may leave the new name on a file whose content was never stored.
     """
-    with path.open("xb") as file:
+    with _created(path) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def _created(path: Path) -> IO[bytes]:
+    """Create a file and lock it; the lock ends with the process."""
+    while True:
+        file = path.open("xb")
+        _lock(file)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()  # it was removed before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove a temporary file unless a process is writing it."""
+    with suppress(OSError):  # what cannot be removed does no harm
+        if WINDOWS:  # which removes no open file
+            path.unlink()
+            return
+        with open_regular(path, follow=False) as file:
+            if _lock(file):
+                path.unlink()
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file without waiting; False if another process has locked it."""
+    if WINDOWS:
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # locked, or a file system without locks
+        return False
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

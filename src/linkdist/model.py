@@ -117,8 +117,17 @@ class Model:
         return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa, task=self.output)
 
     def mean_prediction(self, outputs: Tensor) -> FloatArray:
-        """Probabilities or numbers (n, C), averaged over replicas, from outputs (R, n, C)."""
+        """Probabilities or numbers (n, C), averaged over replicas, from outputs (R, n, C).
+
+        Raises
+        ------
+        GraphError
+            If features are so large that a prediction is not a finite number.
+        """
         mean: FloatArray = self.output.mean(outputs).mean(0).cpu().numpy()
+        if bad := int((~np.isfinite(mean)).any(axis=1).sum()):
+            found = f"the model gives no finite prediction for {bad} of {len(mean)} rows"
+            raise GraphError(f"{found}: their features are too large. Scale or correct them.")
         return mean
 
     @property

@@ -48,6 +48,7 @@ def predict(
     *,
     edges: TableLike = None,
     device: str = "auto",
+    raw_text: bool = False,
     callback: Callback | None = None,
     caution: Caution = PLAIN,
 ) -> int:
@@ -66,6 +67,9 @@ def predict(
         logits of all nodes are in memory.
     device : {'auto', 'cpu', 'cuda'}
         Where to compute.
+    raw_text : bool
+        Whether text in a CSV file stays as it is, even if a spreadsheet would take it for a
+        formula; see `linkdist.tables.csv_text`.
     callback : Callback, optional
         Receives progress and messages.
     caution : Caution, optional
@@ -77,8 +81,8 @@ def predict(
         Number of predicted nodes.
     """
     return predict_table(
-        load_model(model), nodes, out, edges=edges, device=device, callback=callback,
-        caution=caution,
+        load_model(model), nodes, out, edges=edges, device=device, raw_text=raw_text,
+        callback=callback, caution=caution,
     )  # fmt: skip
 
 
@@ -89,6 +93,7 @@ def predict_table(
     *,
     edges: TableLike = None,
     device: str = "auto",
+    raw_text: bool = False,
     callback: Callback | None = None,
     caution: Caution = PLAIN,
 ) -> int:
@@ -96,7 +101,7 @@ def predict_table(
     column, _ = table_columns(saved)
     columns, callback = prediction_columns(saved).cautious(caution), callback or Callback()
     parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
-    return write_predictions(parts, out, column, columns, callback)
+    return write_predictions(parts, out, column, columns, callback, raw_text)
 
 
 def predictions(

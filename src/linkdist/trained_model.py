@@ -412,7 +412,7 @@ class TrainedModel(Saved):
             graph alone.
         """
         column, _ = table_columns(self)
-        label, unknown = self.about["label"], self.about.get("unknown", ())
+        label, unknown = self.about["label"], self.about.get("unknown") or ()
         tables = Tables(nodes, links, column, label, labels=labels, unknown=unknown)
         read, graph, _ = read_graph(tables, callback or Callback(), self)
         p = self.model.predict_proba(graph.features, graph.all_links)

@@ -86,14 +86,14 @@ def update(
         learner,
         saved.replay_buffer(),
         graph,
-        method=saved.about.get("method", "colinkdist"),
+        method=saved.about.get("method") or "colinkdist",
         seed=seed,
         epochs=epochs,
         progress=callback.progress,
     )
     on_device = reweighted(learner, None if factors is None else np.array(factors))
     _report_change(graph, before, _label_accuracy(on_device, graph), callback)
-    updates = [*saved.about.get("updates", []), describe_data(graph, str(report))]
+    updates = [*(saved.about.get("updates") or []), describe_data(graph, str(report))]
     about = {**saved.about, "updates": updates, "training": training}
     new = with_onnx(Saved(on_device.to(torch.device("cpu")), saved.encoders, about, pack(memory)))
     save_model(out, new)

@@ -7,6 +7,7 @@ header and the ONNX file; `linkdist.artifacts.model_dir` adds the weights.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Collection, Mapping
@@ -18,6 +19,7 @@ import numpy as np
 
 from linkdist._files import read_directory
 from linkdist._version import __version__
+from linkdist.artifacts.about import checked_about
 from linkdist.data.graph import TASKS, FloatArray
 from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import LinkDistError, ModelError
@@ -147,7 +149,7 @@ def read_header(directory: Path | str, names: Collection[str] = BINARY) -> Heade
             _as_weights(written["alpha"]),
             _as_weights(written["own"]),
             None if columns is None else FeatureEncoder.from_state(columns),
-            dict(written["about"]),
+            checked_about(written["about"]),
             {name: files[name] for name in files if name in digests},
             digest_of(content)[:12],
             float(written["dropout"]),
@@ -184,7 +186,10 @@ def _read(target: Path, names: Collection[str]) -> dict[str, bytes]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"there is no directory {target}. {OTHER}") from error
     except OSError as error:
-        raise ModelError(f"{target} cannot be read: {error.strerror}.") from error
+        where = error.filename or target
+        irregular = error.errno in (errno.ELOOP, errno.EINVAL)
+        advice = " Copy the directory with 'cp -rL', which copies linked files." * irregular
+        raise ModelError(f"{where} cannot be read: {error.strerror}.{advice}") from error
     if HEADER not in files:
         raise ModelError(f"{target} has no {HEADER}, so it is not a model directory. {OTHER}")
     return files
@@ -241,6 +246,11 @@ def _misfits(header: Header) -> list[str]:
         problems.append(f"the relations are {some(list(header.relations))}")
     if not 0 <= header.dropout < 1:
         problems.append(f"dropout is {header.dropout}")
+    decision = header.about.get("decision") or {}
+    factors = decision.get("factors")
+    for part in (factors, *(decision.get("thresholds") or {}).values()):
+        if part is not None and len(part) != shape.classes:
+            problems.append(f"the decision has {len(part)} numbers for {shape.classes} classes")
     if encoders is not None and encoders.d != shape.features:
         problems.append(f"the columns make {encoders.d} features, not {shape.features}")
     return problems

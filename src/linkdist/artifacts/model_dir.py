@@ -288,6 +288,9 @@ def _network(target: Path, header: Header, tensors: dict[str, Tensor]) -> Forked
     if wrong:
         where = target / WEIGHTS
         raise ModelError(f"{where} is not of this network: {some(wrong, '; ')}. {AGAIN}")
+    if wrong := [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]:
+        found = f"{target / WEIGHTS} contains NaN or infinite weights: {some(wrong)}"
+        raise ModelError(f"{found}. {AGAIN}")
     network.load_state_dict(tensors, assign=True)
     return network
 

@@ -15,6 +15,7 @@ from linkdist.cli.options import (
     ModelDir,
     MoreLinks,
     NodeTable,
+    RawText,
     check_json,
     grouped,
     read_tables,
@@ -92,19 +93,22 @@ def suggest(
     ] = None,
     count: Annotated[int, Option("--count", "-n", help="Number of rows to suggest.", min=1)] = 20,
     seed: Annotated[int, Option(help="Random seed of the choice.")] = 0,
+    raw_text: RawText = False,
 ) -> None:
     """Suggest which rows to label next, and write a table to fill in.
 
     The rows are those that the model is least certain of, spread over the graph; for a number, they
     are only spread. Fill in the empty columns and pass the table to 'linkdist train' as --labels.
     """
+    from linkdist.tables.csv_text import KEEP_TEXT, escape_notice
     from linkdist.tables.predictions import write_table
     from linkdist.trained_model import load_model
 
     trained = load_model(model)
     with Bars() as bars:
         table = trained.suggest(nodes, edges, count, labels=labels, seed=seed, callback=bars)
-    write_table(table, out)
+    if notice := escape_notice(write_table(table, out, raw_text), KEEP_TEXT):
+        note(notice)
     form = trained.label_format
     columns = ", ".join(map(repr, form.columns))
     if form.task == "multilabel" and not form.binary:

@@ -92,6 +92,14 @@ Abstain: TypeAlias = Annotated[
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Only warnings, errors and the result are printed.")
 ]
+RawText = Annotated[
+    bool,
+    Option(
+        "--raw-text",
+        help="Text in a CSV file stays as it is. By default, text that a spreadsheet would take "
+        "for a formula gets a leading apostrophe.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     Option(

@@ -17,6 +17,7 @@ from linkdist.cli.options import (
     ModelDir,
     MoreLinks,
     Quiet,
+    RawText,
     Sets,
     grouped,
     same_command,
@@ -49,6 +50,7 @@ def predict(
         Option(help="Number of Ray processes that share the files of a directory.", min=1),
     ] = None,
     address: Address = None,
+    raw_text: RawText = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict nodes from features or, with --edges, with links.
@@ -91,7 +93,14 @@ def predict(
             )  # fmt: skip
         else:
             count = prediction.predict(
-                model, nodes, out, edges=edges, device=device, callback=bars, caution=caution
+                model,
+                nodes,
+                out,
+                edges=edges,
+                device=device,
+                raw_text=raw_text,
+                callback=bars,
+                caution=caution,
             )
     note(f"{count} nodes predicted: {out}")
 
@@ -132,7 +141,7 @@ def update(
 
     saved = load_model(model)
     about = saved.about
-    if "id" not in about or "label" not in about:
+    if not (about.get("id") and about.get("label")):
         raise OptionError(f"{model} was not trained on a table; update it from Python.")
     old = model.resolve()
     new = old.with_name(f"{old.name}-updated") if out is None else out
@@ -141,7 +150,7 @@ def update(
         nodes, links.edges, about["id"], about["label"],
         source=links.source or about.get("source"), target=links.target or about.get("target"),
         relation=links.relation, weight=links.weight, directed=links.directed, strict=links.strict,
-        unknown=about.get("unknown", ()),
+        unknown=about.get("unknown") or (),
     )  # fmt: skip
     with Bars(quiet, lambda: f"{model} was not changed; nothing else is kept.") as bars:
         updating.update(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from linkdist.cli.options import Abstain, ModelDir, MoreLinks, Quiet, Sets
+from linkdist.cli.options import Abstain, ModelDir, MoreLinks, Quiet, RawText, Sets
 from linkdist.errors import OptionError
 
 
@@ -20,6 +20,7 @@ def predict(
     edges: MoreLinks = None,
     sets: Sets = None,
     abstain: Abstain = None,
+    raw_text: RawText = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict nodes from features or, with --edges, with links.
@@ -43,5 +44,7 @@ def predict(
         )
     with Bars(quiet, lambda: f"{out} was not changed.") as bars:
         caution = Caution(sets, abstain)
-        count = predict(model, nodes, out, edges=edges, callback=bars, caution=caution)
+        count = predict(
+            model, nodes, out, edges=edges, callback=bars, caution=caution, raw_text=raw_text
+        )
     note(f"{count} nodes predicted: {out}")

@@ -6,6 +6,7 @@ that `--help` and `--version` answer at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any, TypeAlias
@@ -45,6 +46,8 @@ def make_app() -> typer.Typer:
 def run(app: typer.Typer, program: str) -> None:
     """Run a command line; a user's mistake ends in a plain message and exit code 2."""
     _replace_unknown_characters()
+    # Processes that this one starts import nothing from the current directory.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         app()
     except LinkDistError as error:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.data import sparse
+from linkdist.data.csr import check_indices
 from linkdist.data.links import LINKS, Edges, Links
 from linkdist.data.links import FloatArray as FloatArray
 from linkdist.data.links import IntArray as IntArray
@@ -293,6 +294,10 @@ def stacked(parts: Sequence[FeatureMatrix]) -> FeatureMatrix:
 
 def _as_matrix(features: npt.ArrayLike | sparse.csr_matrix) -> FeatureMatrix:
     if sparse.issparse(features):
+        try:
+            check_indices(features)
+        except ValueError as error:
+            raise GraphError(f"features are not a valid sparse matrix: {error}.") from error
         matrix = sparse.csr_matrix(features, dtype=np.float32)
         matrix.sum_duplicates()
         return matrix

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from linkdist.data.csr import check_indices
 from linkdist.data.links import LINKS, IntArray, Links
 from linkdist.errors import GraphError
 
@@ -168,6 +169,10 @@ def _from_matrix(matrix: sparse.spmatrix, n: int, asked: Asked) -> Found:
             f"an adjacency matrix must have one row and one column per node, {n} by {n}; "
             f"found {matrix.shape[0]} by {matrix.shape[1]}."
         )
+    try:
+        check_indices(matrix)
+    except ValueError as error:
+        raise GraphError(f"links are not a valid adjacency matrix: {error}.") from error
     found = sparse.coo_matrix(matrix)
     found.sum_duplicates()
     stored = found.data != 0

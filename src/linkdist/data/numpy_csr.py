@@ -44,7 +44,7 @@ class csr_matrix:  # noqa: N801
     [2.0, 0.0, 0.0]
     """
 
-    ndim = 2
+    ndim, format = 2, "csr"
     data: npt.NDArray[np.float32]
     indices: npt.NDArray[np.int64]
     indptr: npt.NDArray[np.int64]

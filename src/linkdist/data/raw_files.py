@@ -28,6 +28,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from linkdist._files import open_regular, read_regular
+from linkdist.data.csr import checked_csr
 from linkdist.data.graph import FeatureMatrix, FloatArray, Graph, IntArray
 from linkdist.errors import DataError
 
@@ -193,9 +195,9 @@ def _read_npz(info: DatasetInfo, folder: Path) -> Graph:
     with _reading(info, path):
         # NumPy does not close a file that is not an archive. Only these keys are read, because
         # published files also contain object arrays.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as raw:
-            links = checked_csr(*(raw[f"adj_{part}"] for part in _NPZ_PARTS)).tocoo()
-            features = checked_csr(*(raw[f"attr_{part}"] for part in _NPZ_PARTS))
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as raw:
+            links = _canonical_csr(*(raw[f"adj_{part}"] for part in _NPZ_PARTS)).tocoo()
+            features = _canonical_csr(*(raw[f"attr_{part}"] for part in _NPZ_PARTS))
             labels = raw["labels"]
         edges = np.stack([links.row, links.col], axis=1)
         return Graph.build(features, edges, labels, name=info.name)
@@ -212,7 +214,7 @@ def _read_planetoid(info: DatasetInfo, folder: Path) -> Graph:
     for part in PICKLES:
         path = folder / f"ind.{info.name}.{part}"
         with _reading(info, path):
-            raw[part] = unpickle(path.read_bytes())
+            raw[part] = unpickle(read_regular(path, follow=True))
     test = _read_test_index(info, folder)
     with _reading(info, folder):
         for head, whole in (("x", "allx"), ("y", "ally")):
@@ -248,19 +250,11 @@ def unpickle(content: bytes) -> Any:  # noqa: ANN401
     return thing.revive() if isinstance(thing, (_Array, _Csr)) else thing
 
 
-def checked_csr(
+def _canonical_csr(
     data: AnyArray, indices: AnyArray, indptr: AnyArray, shape: Sequence[int]
 ) -> sparse.csr_matrix:
-    """Create a CSR matrix from untrusted arrays, without duplicates and stored zeros.
-
-    Examples
-    --------
-    >>> checked_csr(np.ones(1), np.array([1]), np.array([0, 1]), (1, 2)).toarray()
-    array([[0., 1.]])
-    """
-    rows, columns = (int(size) for size in shape)
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=(rows, columns), copy=True)
-    matrix.check_format(full_check=True)  # otherwise SciPy may read beyond the arrays
+    """Create a CSR matrix from untrusted arrays, without duplicates and stored zeros."""
+    matrix = checked_csr(data, indices, indptr, shape).copy()  # arrays may be read-only
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
@@ -298,7 +292,7 @@ class _Array(_Record):
 class _Csr(_Record):
     def revive(self) -> sparse.csr_matrix:
         data, indices, indptr = (self.state[key].revive() for key in ("data", "indices", "indptr"))
-        return checked_csr(data, indices, indptr, self.state["_shape"])
+        return _canonical_csr(data, indices, indptr, self.state["_shape"])
 
 
 ADMITTED: dict[tuple[str, str], type] = {

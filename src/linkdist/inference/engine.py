@@ -35,6 +35,7 @@ from linkdist.data.graph import FeatureMatrix, FloatArray, IntArray
 from linkdist.data.links import Edges, Links
 from linkdist.errors import ModelError
 from linkdist.inference.heads import Heads
+from linkdist.inference.onnx_file import has_external_data
 from linkdist.tables.prediction_columns import PredictionColumns
 
 CHUNK = 4096
@@ -183,6 +184,8 @@ def _session(content: bytes) -> Any:  # noqa: ANN401
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     try:
+        if has_external_data(content):
+            raise ModelError("its weights are in other files, which are not read")
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # whatever ONNX Runtime raises
         raise ModelError(f"{ONNX} is not an ONNX file that runs here: {error}") from error

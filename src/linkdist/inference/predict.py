@@ -19,6 +19,7 @@ def predict(
     edges: TableLike = None,
     callback: Callback | None = None,
     caution: Caution = PLAIN,
+    raw_text: bool = False,
 ) -> int:
     """Predict a table of nodes; without links it may be larger than memory.
 
@@ -39,6 +40,8 @@ def predict(
         Receives progress and messages.
     caution : Caution, optional
         Conformal sets, or a share of rows that is left unanswered.
+    raw_text : bool
+        Whether text in a CSV file stays as it is; see `write_predictions`.
 
     Returns
     -------
@@ -49,4 +52,4 @@ def predict(
     column, _ = table_columns(engine.header)
     columns = engine.columns.cautious(caution)
     parts = table_predictions(engine, engine.header, nodes, edges, id=column, callback=callback)
-    return write_predictions(parts, out, column, columns, callback)
+    return write_predictions(parts, out, column, columns, callback, raw_text)

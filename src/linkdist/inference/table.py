@@ -19,6 +19,7 @@ from linkdist.data.graph import FeatureMatrix, FloatArray
 from linkdist.data.links import Links, has_neighbours
 from linkdist.errors import ModelError, TableError
 from linkdist.progress import Callback
+from linkdist.tables.csv_text import KEEP_TEXT, escape_notice
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
 from linkdist.tables.io import Table, TableLike
@@ -82,7 +83,7 @@ class Predicted(NamedTuple):
 
 def table_columns(model: Described) -> tuple[str, FeatureEncoder]:
     """The id column and the encoders of a model that was trained on tables."""
-    if model.encoders is None or "id" not in model.about:
+    if model.encoders is None or not model.about.get("id"):
         raise ModelError("this model was not trained on a table; use it from Python.")
     return model.about["id"], model.encoders
 
@@ -157,6 +158,7 @@ def write_predictions(
     id: str,
     columns: PredictionColumns,
     callback: Callback | None = None,
+    raw_text: bool = False,
 ) -> int:
     """Write the predictions of a table to a file, and return the number of nodes.
 
@@ -172,16 +174,21 @@ def write_predictions(
         The other columns.
     callback : Callback, optional
         Receives warnings, and how many rows are answered if some are not.
+    raw_text : bool
+        Whether text in a CSV file stays as it is, even if a spreadsheet would take it for a
+        formula; see `linkdist.tables.csv_text`.
     """
     first, callback = next(parts), callback or Callback()
     warn_of_gaps(columns, callback, first.linked)
     rows, answered = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    with PredictionWriter(out, id, first.ids.type, columns) as writer:
+    with PredictionWriter(out, id, first.ids.type, columns, raw_text) as writer:
         for part in itertools.chain([first], parts):
             writer.write(part.ids, part.values, part.linked)
             modes = modes_of(part.linked, len(part.ids))
             rows += np.bincount(modes, minlength=2)
             answered += np.bincount(modes[columns.answered(part.values, part.linked)], minlength=2)
+    if notice := escape_notice(writer.escaped, KEEP_TEXT):
+        callback.note(notice)
     if text := columns.answered_text(rows, answered):
         callback.note(text)
     return int(rows.sum())

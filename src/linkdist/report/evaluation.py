@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from linkdist.data.graph import TASKS, UNKNOWN, IntArray
 from linkdist.errors import check_names
 from linkdist.report.metrics import BINS
+from linkdist.report.pair_counts import PairCounts, cells, count_pairs, pair_sums
 from linkdist.report.row_sample import RowSample
 from linkdist.report.task_evaluation import (
     MultilabelEvaluation,
@@ -29,6 +31,8 @@ from linkdist.report.task_evaluation import (
 )
 from linkdist.training.measures import Interval, Z, measure_for, wilson
 
+BLOCK = 1 << 20
+"""Numbers of bootstrap samples that are computed at once."""
 RESAMPLED = 1000
 """Number of bootstrap samples for the interval of macro F1."""
 RANKED = 1_000_000
@@ -87,7 +91,7 @@ class Evaluation:
     classes : tuple of ClassEvaluation
         Scores of each class.
     confusion : (C, C) nested tuple of int
-        Rows are true classes, columns are predicted ones.
+        Rows are true classes, columns are predicted ones; empty for more than 1,000 classes.
     ranking : RankingEvaluation or None
         For two classes, of which both have rows.
     """
@@ -162,7 +166,8 @@ class Evaluator:
         self._names = tuple(classes)
         self._factors = np.ones(len(classes)) if factors is None else np.asarray(factors)
         self._scores = RowSample(RANKED) if len(classes) == 2 else None
-        self._confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+        nothing = np.empty(0, dtype=np.int64)
+        self._confusion = count_pairs(nothing, nothing, len(classes))
         self._loss = np.zeros(2)
         self._bins = np.zeros((3, BINS))
         self._unlabelled = 0
@@ -183,7 +188,7 @@ class Evaluator:
         confidence = p[np.arange(len(y)), predicted]
         if self._scores is not None:
             self._scores.add(p[:, 1] - p[:, 0], y == 1)
-        np.add.at(self._confusion, (y, predicted), 1)
+        self._confusion = self._confusion + count_pairs(y, predicted, len(self._names))
         losses = -np.log(np.maximum(p[np.arange(len(y)), y], np.finfo(np.float32).tiny))
         self._loss += [losses.sum(), (losses**2).sum()]
         place = np.minimum((confidence * BINS).astype(int), BINS - 1)
@@ -199,23 +204,23 @@ class Evaluator:
     def result(self) -> Evaluation:
         """The scores of all nodes so far, of which one or more must have a label."""
         n, confusion = self.rows, self._confusion
-        accuracy = float(np.trace(confusion) / n)
+        accuracy = float(confusion.diagonal().sum() / n)
         loss = self._loss[0] / n
         error = np.sqrt(max(0.0, self._loss[1] / n - loss**2) / n)
-        f1 = macro_f1(confusion[None])[0]
+        f1 = macro_f1(confusion)
         hits, confidence, _ = self._bins
         return Evaluation(
             n,
             self._unlabelled,
             accuracy,
             wilson(accuracy, n),
-            float(f1),
+            f1,
             _bootstrap(confusion),
             float(loss),
             (float(max(0.0, loss - Z * error)), float(loss + Z * error)),
             float(np.abs(hits - confidence).sum() / n),
             tuple(_class_scores(self._names, confusion)),
-            tuple(map(tuple, confusion.tolist())),
+            tuple(map(tuple, confusion.tolist())) if isinstance(confusion, np.ndarray) else (),
             self._ranking(),
         )
 
@@ -278,38 +283,47 @@ def make_evaluator(
     return Evaluator(classes, factors)
 
 
-def macro_f1(confusion: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Mean F1 over the classes that have rows, of several confusion matrices (k, C, C).
+def macro_f1(confusion: PairCounts) -> float:
+    """Mean F1 over the classes that have rows.
 
     Examples
     --------
-    >>> macro_f1(np.array([[[1, 0], [1, 1]]])).round(3).tolist()
-    [0.667]
+    >>> round(macro_f1(np.array([[1, 0], [1, 1]])), 3)
+    0.667
     """
-    hits = np.diagonal(confusion, axis1=1, axis2=2)
-    rows, columns = confusion.sum(axis=2), confusion.sum(axis=1)
-    f1 = 2 * hits / np.maximum(rows + columns, 1)
+    sides = (confusion.diagonal(), pair_sums(confusion, 1), pair_sums(confusion, 0))
+    return float(_mean_f1(*(side[None] for side in sides))[0])
+
+
+def _mean_f1(hits: IntArray, rows: IntArray, columns: IntArray) -> npt.NDArray[np.float64]:
+    """Macro F1 of several samples, from their counts (k, C) of each class."""
     there = rows > 0
+    f1 = 2 * hits / np.maximum(rows + columns, 1)
     means: npt.NDArray[np.float64] = (f1 * there).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     return means
 
 
-def _bootstrap(confusion: npt.NDArray[np.int64]) -> Interval:
+def _bootstrap(confusion: PairCounts) -> Interval:
     """The interval of macro F1; drawing rows again is drawing cells of the confusion matrix."""
-    n = int(confusion.sum())
-    cells = np.flatnonzero(confusion)
-    shares = confusion.ravel()[cells] / n
-    samples = np.zeros((RESAMPLED, confusion.size), dtype=np.int64)
-    samples[:, cells] = np.random.default_rng(0).multinomial(n, shares, size=RESAMPLED)
-    scores = macro_f1(samples.reshape(RESAMPLED, *confusion.shape))
-    low, high = np.quantile(scores, [0.05, 0.95])
+    row, column, count = cells(confusion)
+    n, C = int(count.sum()), confusion.shape[0]
+    places, ones = np.arange(len(count)), np.ones(len(count), dtype=np.int64)
+    shape = (C, len(count))
+    sides = [
+        sparse.csr_matrix((values, (side, places)), shape)
+        for side, values in ((row, ones * (row == column)), (row, ones), (column, ones))
+    ]
+    random, scores, most = np.random.default_rng(0), [], max(1, BLOCK // max(shape))
+    for start in range(0, RESAMPLED, most):
+        size = min(most, RESAMPLED - start)
+        drawn = random.multinomial(n, count / n, size=size).T  # (cells, size)
+        scores.append(_mean_f1(*((side @ drawn).T for side in sides)))
+    low, high = np.quantile(np.concatenate(scores), [0.05, 0.95])
     return float(low), float(high)
 
 
-def _class_scores(
-    names: Sequence[str], confusion: npt.NDArray[np.int64]
-) -> Sequence[ClassEvaluation]:
-    hits, rows, predicted = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+def _class_scores(names: Sequence[str], confusion: PairCounts) -> Sequence[ClassEvaluation]:
+    hits, rows, predicted = confusion.diagonal(), pair_sums(confusion, 1), pair_sums(confusion, 0)
     scores = []
     for name, hit, row, column in zip(names, hits, rows, predicted, strict=True):
         recall = float(hit / max(row, 1))

@@ -13,6 +13,7 @@ from linkdist.report import charts, relations, score_chart, score_text, task_cha
 from linkdist.report._jinja import render
 from linkdist.report.certainty import certainty_data
 from linkdist.report.metrics import Metrics, ValidationMetrics, row_shares
+from linkdist.report.pair_counts import PairCounts, cells
 from linkdist.report.score_text import interval_text, measure_named, named
 from linkdist.report.svg import evaluation_unit, percent, plain, short
 from linkdist.report.task_html import task_data
@@ -26,6 +27,10 @@ FEW_NODES, FEW_LINKS = 50, 100
 
 FEW_EVALUATIONS = 3
 """SelfLinkDist has no learning curve with fewer evaluations than this."""
+
+
+MOST_LISTED = 200
+"""Largest number of classes in the table of scores."""
 
 
 def render_report(name: str, metrics: Metrics | TaskMetrics, about: Mapping[str, Any]) -> str:
@@ -161,6 +166,7 @@ def _validation(
         "unit": None if flat else evaluation_unit(about.get("epochs"), evaluations),
         "few_nodes": validation.nodes < FEW_NODES,
         "scores": scores,
+        "listed": sorted(np.argsort(-scores.support, kind="stable")[:MOST_LISTED].tolist()),
         "best": order[-1],
         "worst": order[0],
         # In folds each label is predicted once, whatever the number of replicas.
@@ -204,19 +210,19 @@ def _confusion(
     }
 
 
-def _errors(confusion: IntArray, classes: Sequence[str]) -> str:
+def _errors(confusion: PairCounts, classes: Sequence[str]) -> str:
     """Describe the most frequent errors."""
-    wrong = confusion - np.diag(confusion.diagonal())
-    if not wrong.any():
+    row, column, count = cells(confusion)
+    wrong = np.flatnonzero(row != column)
+    if not len(wrong):
         return "all predictions are correct."
-    order = np.argsort(-wrong, axis=None, kind="stable")[:3].tolist()
-    pairs = [divmod(at, len(classes)) for at in order if wrong.flat[at]]
+    most = wrong[np.argsort(-count[wrong], kind="stable")[:3]].tolist()
     named = ", ".join(
-        f"{short(classes[i], 40)} predicted as {short(classes[j], 40)} ({wrong[i, j]:,})"
-        for i, j in pairs
+        f"{short(classes[row[k]], 40)} predicted as {short(classes[column[k]], 40)} ({count[k]:,})"
+        for k in most
     )
-    often = ", most often " if np.count_nonzero(wrong) > len(pairs) else ": "
-    return f"{wrong.sum():,} of {confusion.sum():,} predictions are wrong{often}{named}."
+    often = ", most often " if len(wrong) > len(most) else ": "
+    return f"{count[wrong].sum():,} of {count.sum():,} predictions are wrong{often}{named}."
 
 
 def _links(metrics: Metrics, shown: Sequence[int]) -> dict[str, Any]:
@@ -256,7 +262,7 @@ def _names(classes: Sequence[str], shown: Sequence[int]) -> list[str]:
     return [classes[c] for c in shown] + ["other"] * (len(shown) < len(classes))
 
 
-def combine_classes(counts: IntArray, shown: Sequence[int]) -> IntArray:
+def combine_classes(counts: PairCounts, shown: Sequence[int]) -> IntArray:
     """Sum the classes of a matrix (C, C) that are not shown in a last row and column.
 
     Examples
@@ -264,9 +270,11 @@ def combine_classes(counts: IntArray, shown: Sequence[int]) -> IntArray:
     >>> combine_classes(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]]), [0]).tolist()
     [[1, 5], [11, 28]]
     """
-    place = np.full(len(counts), len(shown))
+    C = counts.shape[0]
+    place = np.full(C, len(shown))
     place[list(shown)] = np.arange(len(shown))
-    K = len(shown) + (len(shown) < len(counts))
-    combined = np.zeros((K, K), dtype=counts.dtype)
-    np.add.at(combined, (place[:, None], place[None, :]), counts)
+    K = len(shown) + (len(shown) < C)
+    combined = np.zeros((K, K), dtype=np.int64)
+    row, column, count = cells(counts)
+    np.add.at(combined, (place[row], place[column]), count)
     return combined

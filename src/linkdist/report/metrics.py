@@ -23,6 +23,7 @@ from linkdist.nn.aggregation import relations_of
 from linkdist.nn.inputs import Inputs, make_inputs
 from linkdist.report.held_out import HeldOut, chosen_scores, held_out_predictions
 from linkdist.report.hidden_map import Array, HiddenMap, map_hidden_layer
+from linkdist.report.pair_counts import PairCounts, count_pairs, pair_sums
 from linkdist.report.ranking import RankingMetrics, rank_rare_class
 from linkdist.report.task_metrics import (
     TaskMetrics,
@@ -37,6 +38,8 @@ from linkdist.training.panel.estimates import Estimates, RelationWorth
 
 BINS = 10
 """Number of equally wide confidence bins for calibration."""
+MOST_STORED = 100
+"""Largest number of classes for which a model directory keeps the confusion matrix."""
 UNCERTAIN = 20
 """Number of least certain nodes that are listed."""
 MAP_LIMIT = 50_000
@@ -86,7 +89,7 @@ class ModeMetrics(NamedTuple):
     """
 
     accuracy: float
-    confusion: IntArray
+    confusion: PairCounts
     scores: ClassScores
     reliability: Reliability
     ranking: RankingMetrics | None = None
@@ -126,8 +129,9 @@ class ValidationMetrics(NamedTuple):
                 "accuracy with links": round(links.accuracy, 4),
                 **rounded(self.chosen),
             },
-            "confusion": features.confusion.tolist(),
         }
+        if len(features.scores.support) <= MOST_STORED:
+            found["confusion"] = features.confusion.tolist()
         if len(self.curves["features"]) > 2:
             found["curve"] = self.curves["features"].T.round(4).tolist()
             found["kept"] = (self.best + 1).tolist()
@@ -154,7 +158,7 @@ class Homophily(NamedTuple):
         Share of these links whose two classes are equal.
     chance : float
         The share that is expected of random pairs of nodes.
-    counts : (C, C) int array
+    counts : (C, C) int array or CSR matrix
         Number of neighbours with the column's class of nodes with the row's class. A link counts
         in both directions.
     """
@@ -162,7 +166,7 @@ class Homophily(NamedTuple):
     links: int
     share: float
     chance: float
-    counts: IntArray
+    counts: PairCounts
 
 
 @dataclass(frozen=True)
@@ -347,15 +351,14 @@ def evaluate(p: Array, truth: IntArray, ranked: Array | None = None) -> ModeMetr
     from sklearn.metrics import precision_recall_fscore_support
 
     predicted, C = p.argmax(axis=1), p.shape[1]
-    # Not sklearn.metrics.confusion_matrix, which warns if there is a single class.
-    confusion = np.bincount(truth * C + predicted, minlength=C * C).reshape(C, C)
+    confusion = count_pairs(truth, predicted, C)
     precision, recall, f1, support = precision_recall_fscore_support(
         truth, predicted, labels=range(C), zero_division=0
     )
     return ModeMetrics(
         float((predicted == truth).mean()),
         confusion,
-        ClassScores(precision, recall, f1, support, confusion.sum(axis=0)),
+        ClassScores(precision, recall, f1, support, pair_sums(confusion, axis=0)),
         reliability(p, truth),
         rank_rare_class(p if ranked is None else ranked, truth, p),
     )
@@ -408,10 +411,10 @@ def homophily(links: IntArray, classes: IntArray, C: int) -> Homophily:
     """
     ends = classes[links[links[:, 0] != links[:, 1]]]  # (m', 2)
     ends = ends[(ends != UNKNOWN).all(axis=1)]
-    counts = np.bincount(ends[:, 0] * C + ends[:, 1], minlength=C * C).reshape(C, C)
+    counts = count_pairs(ends[:, 0], ends[:, 1], C)
     sizes = np.bincount(classes[classes != UNKNOWN], minlength=C)
     chance = (_shares(sizes, sizes.sum()) ** 2).sum()
-    share = counts.trace() / max(len(ends), 1)
+    share = (ends[:, 0] == ends[:, 1]).sum() / max(len(ends), 1)
     return Homophily(len(ends), float(share), float(chance), counts + counts.T)
 
 
@@ -428,7 +431,12 @@ def least_certain(
     """
     if p.shape[1] < 2:
         return []
-    top = np.argsort(-p, axis=1, kind="stable")[:, :2]  # (n, 2)
+    top = np.empty((len(p), 2), dtype=np.int64)
+    top[:, 0] = p.argmax(axis=1)
+    # Sorting all classes of a node would take a minute if there are 10,000.
+    rest = p.copy()
+    np.put_along_axis(rest, top[:, :1], -np.inf, axis=1)
+    top[:, 1] = rest.argmax(axis=1)
     values = np.take_along_axis(p, top, axis=1)
     order = np.argsort(values[:, 0] - values[:, 1], kind="stable")[:most]
     return [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from linkdist._files import read_regular
 from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.inference.engine import Engine
 from linkdist.serve.schema import RequestSchema
@@ -27,7 +29,9 @@ class ServedModel(Engine):
         super().__init__(directory)
         self.schema = RequestSchema(self.header)
         self.loaded = datetime.now(UTC)
-        extras = (self.directory / CURVE, self.directory / REPORT)
-        # A symbolic link could lead out of the directory.
-        present = [path for path in extras if path.is_file() and not path.is_symlink()]
-        self.extras = {path.name: path.read_bytes() for path in present}
+        self.extras = {name: content for name in (CURVE, REPORT) if (content := self._extra(name))}
+
+    def _extra(self, name: str) -> bytes | None:
+        with suppress(OSError):  # missing, or a link that may lead out of the directory
+            return read_regular(self.directory / name)
+        return None

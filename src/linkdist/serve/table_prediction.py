@@ -14,6 +14,7 @@ import pyarrow.csv
 from linkdist.errors import LinkDistError, OptionError, TableError, check_names
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.served_model import ServedModel
+from linkdist.tables.csv_text import escape_formulas, escape_names
 from linkdist.tables.io import READ, open_table
 from linkdist.tables.nodes import labelled_batches
 from linkdist.tables.prediction_columns import PredictionColumns
@@ -94,7 +95,7 @@ class TablePrediction:
     ) -> None:
         self.path, self.name, self.engine, self.metrics = path, name, engine, metrics
         self.columns = columns or engine.columns
-        self.id = str(engine.header.about.get("id", ""))
+        self.id = engine.header.about.get("id") or ""
         if engine.header.encoders is None or not self.id:
             text = "the model has no columns, so it cannot read tables. Send rows of numbers."
             raise RefusedError(422, text)
@@ -174,6 +175,8 @@ def csv_text(batch: pa.RecordBatch, with_header: bool) -> str:
     >>> csv_text(pa.record_batch({"paper": [7], "label": ["art"]}), with_header=True)
     '"paper","label"\n7,"art"\n'
     """
+    batch, _ = escape_formulas(batch)
+    batch = batch.rename_columns(escape_names(batch.schema).names)
     out = BytesIO()
     pyarrow.csv.write_csv(batch, out, pyarrow.csv.WriteOptions(include_header=with_header))
     return out.getvalue().decode()

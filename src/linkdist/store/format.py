@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from linkdist._files import replace_text
+from linkdist._files import read_regular, replace_text
 from linkdist._version import __version__
 from linkdist.artifacts.manifest import some
 from linkdist.errors import ModelError, StoreError
@@ -199,7 +199,7 @@ class Manifest(BaseModel, frozen=True):
 
 def _read_bytes(directory: Path) -> bytes:
     try:
-        return (directory / MANIFEST).read_bytes()
+        return read_regular(directory / MANIFEST, follow=True)
     except (FileNotFoundError, NotADirectoryError) as error:
         if not directory.is_dir():
             problem = f"there is no directory {directory}. {NOT_A_STORE}"

@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from linkdist._files import ASIDE, move_into_place, replace_text, replacing, sweep
+from linkdist._files import ASIDE, move_into_place, read_regular, replace_text, replacing, sweep
 from linkdist.artifacts.manifest import some
 from linkdist.errors import OptionError, StoreError, TableError
 from linkdist.progress import Callback
@@ -32,7 +34,11 @@ from linkdist.store.plan import format_memory
 WORK = "work"
 """The folder of files that only the build needs."""
 
-NAMES = {MANIFEST, JOURNAL, "parts", "links", WORK}
+FOLDERS = ("parts", "links", WORK)
+NAMES = {MANIFEST, JOURNAL, *FOLDERS}
+
+PLAIN = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*", re.ASCII)
+"""Names of files that a journal may contain: an edited one must not lead out of the store."""
 
 
 class Journal:
@@ -197,8 +203,9 @@ def open_journal(
             state = {}
             (folder / JOURNAL).unlink(missing_ok=True)  # first: it describes the other files
             for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for name in ("parts", "links", WORK):
+                is_folder = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path) if is_folder else path.unlink()
+        for name in FOLDERS:
             (folder / name).mkdir(exist_ok=True)
             sweep(folder / name)
         try:
@@ -232,6 +239,9 @@ def check_target(target: Path, overwrite: bool) -> None:
 
 def _check_building(folder: Path) -> None:
     """Raise an error if a directory that no build started is in the way."""
+    if folder.is_symlink():
+        problem = f"{folder} is a symbolic link, so it is not a store that is being built"
+        raise OptionError(f"{problem}. Choose another directory, or remove the link.")
     if foreign := sorted(_names(folder) - NAMES):
         found = f"contains {some(foreign)}, so it is not a store that is being built"
         raise OptionError(f"{folder} {found}. Choose another directory, or remove this one.")
@@ -284,12 +294,29 @@ def _locked(folder: Path) -> Iterator[None]:
 def _read_state(folder: Path) -> dict[str, Any] | None:
     """The journal of a killed build, if it is readable and its files have their lengths."""
     try:
-        state = json.loads((folder / JOURNAL).read_bytes())
+        state = json.loads(read_regular(folder / JOURNAL))
         lengths = state["lengths"]
-        short = [name for name in lengths if (folder / name).stat().st_size < lengths[name]]
-    except (OSError, ValueError, LookupError, TypeError):
+        whole = all(_has(folder, name, lengths[name]) for name in lengths)
+        whole = whole and not any(_has_links(folder / name) for name in FOLDERS)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
-    return None if short or not isinstance(state, dict) else state
+    return state if whole and isinstance(state, dict) else None
+
+
+def _has(folder: Path, name: str, length: object) -> bool:
+    """Whether a file of a store has at least a length; any other name is not looked up."""
+    if not PLAIN.fullmatch(name) or type(length) is not int:
+        return False
+    return 0 <= length <= (folder / name).lstat().st_size
+
+
+def _has_links(folder: Path) -> bool:
+    """Whether a folder is a link, or contains links, pipes or folders, which no build makes."""
+    if folder.is_symlink():
+        return True
+    return folder.exists() and not all(
+        stat.S_ISREG(path.lstat().st_mode) for path in folder.iterdir()
+    )
 
 
 def _sync(path: Path) -> None:

@@ -3,7 +3,8 @@
 The nodes of a store are in P parts and its links in buckets, one for each pair of parts. With two
 parts in memory, training can use the links between them; nothing here reads more than that.
 `Store.open` only checks names and sizes of files. The content of a file is compared with its
-SHA-256 when this process reads it for the first time.
+SHA-256 when this process reads it for the first time. A digest does not make a file harmless, so
+rows, columns and classes are checked at each reading, before compiled loops use them as indices.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
+from linkdist._files import open_regular, read_regular
 from linkdist.artifacts.manifest import some
-from linkdist.data.graph import IntArray
+from linkdist.data.csr import checked_csr
+from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import StoreError
 from linkdist.store.format import (
     HEADER,
@@ -36,6 +39,9 @@ from linkdist.store.format import (
 from linkdist.store.plan import COPIES
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.source import ROLES
+
+PIECE = 1 << 20
+"""Numbers that are checked at once."""
 
 _verified: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -174,23 +180,31 @@ class Store:
         if self.kind != "csr":
             return self._array(names[0], self.kind, (n, self.d), out)
         indptr = self._array(names[2], "int64", (n + 1,))
-        size = (int(indptr[-1]),)
+        size = (max(int(indptr[-1]), 0),)
         arrays = self._array(names[0], "float32", size), self._array(names[1], "int32", size)
         try:
-            return sparse.csr_matrix((*arrays, indptr), shape=(n, self.d))
+            return checked_csr(*arrays, indptr, (n, self.d))
         except ValueError as error:
-            path = self.directory / names[2]
-            raise StoreError(f"{path} is invalid: {error}. {REBUILD}") from error
+            path = self.directory / part_file(part, "features.*.npy")
+            raise StoreError(f"{path} are not a matrix: {error}. {REBUILD}") from error
 
     def labels(self, part: int) -> npt.NDArray[np.int32]:
         """The labels of the nodes of a part, (n_p,), -1 where unknown."""
-        return self._array(part_file(part, "labels.npy"), "int32", (self.manifest.sizes[part],))
+        return self._classes(part_file(part, "labels.npy"), part, UNKNOWN)
 
     def truth(self, part: int) -> npt.NDArray[np.int32]:
         """The classes of all nodes of a part, (n_p,); only in a synthetic graph."""
         if not self.manifest.synthetic:
             raise StoreError(f"{self.directory} was built from tables: it has labels but no truth.")
-        return self._array(part_file(part, "truth.npy"), "int32", (self.manifest.sizes[part],))
+        return self._classes(part_file(part, "truth.npy"), part, 0)
+
+    def _classes(self, name: str, part: int, least: int) -> npt.NDArray[np.int32]:
+        """The classes of a part; the smallest number is `least`."""
+        y = self._array(name, "int32", (self.manifest.sizes[part],))
+        if bad := int(((y < least) | (y >= self.C)).sum()):
+            problem = f"must contain {least}..{self.C - 1}; {bad} are outside"
+            raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        return y
 
     def ids(self, part: int) -> pa.Array:
         """The ids of the nodes of a part as text, (n_p,)."""
@@ -201,10 +215,11 @@ class Store:
             return pc.binary_join_element_wise(first, rows, dash)
         path = self.directory / part_file(part, "ids.arrow")
         try:
-            content = path.read_bytes()
+            content = read_regular(path, follow=True)
             self._verify(path, content)
             with pa.ipc.open_file(pa.py_buffer(content)) as file:
                 ids = file.read_all().column("id").combine_chunks()
+            ids.validate(full=True)  # Arrow does not check where the texts of a file start and end
         except (pa.ArrowException, OSError, LookupError) as error:
             raise StoreError(f"{path} cannot be read: {error}. {REBUILD}") from error
         if len(ids) != n or not pa.types.is_large_string(ids.type):
@@ -216,7 +231,14 @@ class Store:
         if not 0 <= a <= b < self.P:
             raise StoreError(f"a bucket has parts a <= b < {self.P}; found {a} and {b}.")
         m = self.manifest.counts[bucket_index(a, b, self.P)]
-        return self._array(bucket_file(a, b), "uint32", (m, 2))
+        links = self._array(bucket_file(a, b), "uint32", (m, 2))
+        for part, rows in zip((a, b), links.T, strict=True):
+            n = self.manifest.sizes[part]
+            if int(rows.max(initial=0)) >= max(n, 1):
+                rule = f"must contain rows 0..{n - 1} of part {part}"
+                problem = f"{rule}; {int((rows >= n).sum())} are outside"
+                raise StoreError(f"{self.directory / bucket_file(a, b)} {problem}. {REBUILD}")
+        return links
 
     def size_problems(self) -> list[str]:
         """A message for each file that is missing or has another size."""
@@ -237,7 +259,7 @@ class Store:
         path, header = self.directory / name, npy_header(shape, kind)
         size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 if file.read(HEADER) != header or path.stat().st_size != size:
                     raise StoreError(f"{path} must contain {kind} of shape {shape}. {REBUILD}")
                 into = np.empty(shape, kind) if out is None else _first_rows(out, shape, kind)
@@ -247,15 +269,16 @@ class Store:
             raise StoreError(f"{path} cannot be read: {error.strerror}. {REBUILD}") from error
         if read != len(content):
             raise StoreError(f"{path} was truncated while it was read. {REBUILD}")
-        self._verify(path, header, content)
+        if self._verify(path, header, content) and (bad := _infinite(into)):
+            raise StoreError(f"{path} must contain finite numbers; {bad} are not. {REBUILD}")
         return into
 
-    def _verify(self, path: Path, *content: bytes | memoryview) -> None:
-        """Compare a file with its digest, unless this process has done so before."""
+    def _verify(self, path: Path, *content: bytes | memoryview) -> bool:
+        """Compare a file with its digest; False if this process has done so before."""
         status = path.stat()
         key = (str(path), status.st_size, status.st_mtime_ns)
         if key in _verified:
-            return
+            return False
         digest = hashlib.sha256()
         for piece in content:
             digest.update(piece)
@@ -265,6 +288,16 @@ class Store:
             problem = f"its SHA-256 begins with {found[:12]}, not with {expected[:12]}"
             raise StoreError(f"{path} was damaged or changed: {problem}. {REBUILD}")
         _verified.add(key)
+        return True
+
+
+def _infinite(array: npt.NDArray[Any]) -> int:
+    """How many numbers are NaN or infinite; in pieces, because a part may fill the memory."""
+    flat = array.reshape(-1)
+    if flat.dtype.kind != "f":
+        return 0
+    pieces = (flat[i : i + PIECE] for i in range(0, len(flat), PIECE))
+    return sum(int((~np.isfinite(piece)).sum()) for piece in pieces)
 
 
 def _first_rows(out: npt.NDArray[Any], shape: tuple[int, ...], kind: str) -> npt.NDArray[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
+import gzip
 import os
 import re
 import zlib
@@ -36,6 +38,9 @@ MISFIT = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): (.*)", re.DOTALL
 )
 """Arrow's message about a CSV value that does not have the type of its column."""
+
+
+SAVE = "Save it in this encoding."
 
 
 class Table(ABC):
@@ -114,7 +119,7 @@ class Table(ABC):
         """Turn Arrow's errors about a table into a `TableError` that says what to do."""
         try:
             yield
-        except (pa.ArrowException, OSError, UnicodeDecodeError, zlib.error) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
             # Arrow raises OSErrors for damaged content, too; errors of the system have a number.
             if isinstance(error, OSError) and error.errno:
                 reason = unreadable(error)
@@ -203,11 +208,20 @@ class Csv(Table):
         self.schema = pa.schema([])
         header = start.split(b"\n", 1)[0].decode(errors="replace")
         self._delimiter = max(",;\t", key=header.count)
+        with self.errors():
+            self._check_encoding()
         with self.errors(), self._open({}, None, []) as reader:
             self.schema = _with_text(reader.schema)
             first = [next((batch for batch in reader if batch.num_rows), None)]
             rows = pa.Table.from_batches(filter(None, first), reader.schema)
             self._sample = rows.slice(0, SAMPLE).cast(self.schema)
+
+    def _check_encoding(self) -> None:
+        """Decode the first block; Arrow reports text in another encoding that comes later."""
+        compressed = self._path.suffix.lower() == ".gz"
+        with gzip.open(self._path) if compressed else self._path.open("rb") as file:
+            block = file.read(BLOCK)
+        codecs.getincrementaldecoder("utf-8")().decode(block, final=len(block) < BLOCK)
 
     def sample(self) -> pa.Table:
         """The first rows of the first block; rows with too few or too many values are left out."""
@@ -237,10 +251,10 @@ class Csv(Table):
 
         return pyarrow.csv.open_csv(
             self._path,
-            # Row numbers are known with one thread only. Decoding rejects other text than UTF-8.
-            read_options=pyarrow.csv.ReadOptions(
-                block_size=BLOCK, use_threads=False, encoding="utf-8-sig"
-            ),
+            # Row numbers are known with one thread only. Another encoding than Arrow's own would be
+            # decoded by Python in a thread that reads ahead, for which a reader waits when it is
+            # closed: an error before the end of a file ended in a deadlock or an abort.
+            read_options=pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=False),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
             ),
@@ -252,11 +266,13 @@ class Csv(Table):
             column, row, kind, found = misfit.groups()
             name = self.schema.names[int(column)] if len(self.schema) else f"#{column}"
             where = f"row {int(row) - 1}: " if row else ""
+            if found == "invalid UTF8 data":
+                return f"must be text in UTF-8: column {name!r}, {where}{found}. {SAVE}"
             inferred = f"column {name!r} contains {kind} in its first rows"
             advice = "Correct it, or declare the column text."
             return f"cannot be read: {inferred}; {where}{found}. {advice}"
         if "codec can't decode" in text:
-            return f"must be text in UTF-8: {text}. Save it in this encoding."
+            return f"must be text in UTF-8: {text}. {SAVE}"
         if "straddling" in text:
             return f"has a row of more than {BLOCK} bytes. Close the quotes, or use Parquet."
         if "cannot infer number of columns" in text:

@@ -6,6 +6,7 @@ Opening a table also infers its schema, for which the first block of a text file
 
 from __future__ import annotations
 
+import errno
 import glob
 import gzip
 import os
@@ -14,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from linkdist._files import open_regular
 from linkdist.errors import TableError
 from linkdist.tables import formats
 from linkdist.tables.formats import BATCH as BATCH
@@ -112,12 +114,15 @@ def _open_file(path: Path) -> Table:
 def _read_start(path: Path, compressed: bool = False) -> bytes:
     """The first bytes of a file, up to the end of its first line and at least 4096."""
     try:
-        with gzip.open(path) if compressed else path.open("rb") as file:
+        with open_regular(path) as raw, gzip.open(raw) if compressed else raw as file:
             start: bytes = file.readline(BLOCK)
             start += file.read(max(0, 4096 - len(start)))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableError(f"{path} is damaged: {error}. Write it again.") from error
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            advice = "Save its content in a Parquet or CSV file."
+            raise TableError(f"{path} is a pipe or a device, not a file. {advice}") from error
         raise TableError(f"{path} {unreadable(error)}") from error
     if not start.strip():
         raise TableError(f"{path} is empty. A table has a header and rows.")

@@ -31,6 +31,7 @@ from linkdist.errors import ModelError, OptionError, TableError
 from linkdist.tables.certainty import MODES as MODES
 from linkdist.tables.certainty import PLAIN, Caution, Certainty
 from linkdist.tables.targets import LabelFormat
+from linkdist.tables.validation import SHOWN
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -212,7 +213,13 @@ class PredictionColumns:
             The result of `schema`.
         linked : (n,) array of bool, optional
             Which rows have links; by default none.
+
+        Raises
+        ------
+        TableError
+            If a prediction is not a finite number.
         """
+        _check_finite(ids, values)
         columns: list[Any]
         if self.task == "regression":
             ends = self.interval(values, linked).T
@@ -336,6 +343,14 @@ NOT_CLASSES = {
     "labels, each from a threshold of its probability on.",
 }
 """Why predictions of other tasks have no sets."""
+
+
+def _check_finite(ids: pa.Array, values: FloatArray) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if len(bad):
+        shown = ", ".join(str(ids[int(row)]) for row in bad[:SHOWN]) + ", ..." * (len(bad) > SHOWN)
+        rule = "the model gives no finite prediction, because their numbers are too large"
+        raise TableError(f"{rule}, for {len(bad)} rows with the ids {shown}. Correct them.")
 
 
 def modes_of(linked: Mask | None, n: int) -> npt.NDArray[np.int64]:

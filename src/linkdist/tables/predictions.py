@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,8 +15,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from linkdist._files import replacing, sweep_aside
-from linkdist.errors import OptionError, TableError
+from linkdist._files import replacing, sweep_aside, unwritable
+from linkdist.errors import TableError
+from linkdist.tables.csv_text import escape_formulas, escape_names
 from linkdist.tables.io import SUFFIXES
 from linkdist.tables.prediction_columns import PredictionColumns
 
@@ -36,6 +38,13 @@ class PredictionWriter:
         Type of the ids.
     columns : PredictionColumns or sequence of str
         The other columns; for a classification, names of the C classes.
+    raw_text : bool
+        Whether text in CSV stays as it is, even if a spreadsheet would take it for a formula.
+
+    Attributes
+    ----------
+    escaped : dict of str to int
+        How many values of each column were escaped; see `linkdist.tables.csv_text`.
 
     Examples
     --------
@@ -55,6 +64,7 @@ class PredictionWriter:
         id_name: str,
         id_type: pa.DataType,
         columns: PredictionColumns | Sequence[str],
+        raw_text: bool = False,
     ) -> None:
         self.path = Path(path)
         if not isinstance(columns, PredictionColumns):
@@ -63,6 +73,7 @@ class PredictionWriter:
         _check_suffix(self.path)
         parquet = SUFFIXES[self.path.suffix.lower()] == "Parquet"
         self._schema = columns.schema(id_name, id_type, lists=parquet)
+        self._raw, self.escaped = raw_text or parquet, Counter[str]()
         self._waiting: list[pa.RecordBatch] = []
 
     def __enter__(self) -> Self:
@@ -70,7 +81,8 @@ class PredictionWriter:
         sweep_aside(self.path)
         with _written(self.path), ExitStack() as stack:
             self._file = stack.enter_context(replacing(self.path))
-            self._writer = _make_writer(self._file, self.path, self._schema)
+            schema = self._schema if self._raw else escape_names(self._schema)
+            self._writer = _make_writer(self._file, self.path, schema)
             self._open = stack.pop_all()
         return self
 
@@ -102,7 +114,8 @@ class PredictionWriter:
                 self._write()
 
     def _write(self) -> None:
-        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(table if self._raw else _escaped(table, self.escaped))
         self._waiting = []
 
     def __exit__(
@@ -124,24 +137,52 @@ class PredictionWriter:
             raise InterruptedError  # so that the file is not renamed
 
 
-def write_table(table: pa.Table, path: Path | str) -> None:
+def write_table(table: pa.Table, path: Path | str, raw_text: bool = False) -> dict[str, int]:
     """Write a table to a temporary file, and rename it when it is complete.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    path : Path or str
+        The file to write, named .parquet, .pq, .csv or .tsv.
+    raw_text : bool
+        Whether text in CSV stays as it is, even if a spreadsheet would take it for a formula.
+
+    Returns
+    -------
+    dict of str to int
+        How many values of each column were escaped; see `linkdist.tables.csv_text`.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "table.csv")
-    ...     write_table(pa.table({"id": [7], "field": pa.nulls(1, pa.string())}), path)
+    ...     _ = write_table(pa.table({"id": [7], "field": pa.nulls(1, pa.string())}), path)
     ...     print(path.read_text())
     "id","field"
     7,
     <BLANKLINE>
     """
-    path = Path(path)
+    path, escaped = Path(path), Counter[str]()
     _check_suffix(path)
+    if not (raw_text or SUFFIXES[path.suffix.lower()] == "Parquet"):
+        table = _escaped(table, escaped)
     with _written(path), replacing(path) as file, _make_writer(file, path, table.schema) as writer:
         writer.write_table(table)
+    return dict(escaped)
+
+
+def _escaped(table: pa.Table, counts: Counter[str]) -> pa.Table:
+    """A table for CSV, whose text a spreadsheet takes for text; adds to `counts`."""
+    batches = []
+    for batch in table.to_batches():
+        escaped, found = escape_formulas(batch)
+        counts.update(found)
+        batches.append(escaped)
+    names = escape_names(table.schema).names
+    return pa.Table.from_batches(batches, table.schema).rename_columns(names)
 
 
 def _check_suffix(path: Path) -> None:
@@ -168,6 +209,4 @@ def _written(path: Path) -> Iterator[None]:
         advice = "Write Parquet, which supports more types of ids than CSV."
         raise TableError(f"{path} cannot be written: {error}. {advice}") from error
     except OSError as error:
-        advice = "Name an existing folder with write permission."
-        text = error.strerror or error
-        raise OptionError(f"{path} cannot be written: {text}. {advice}") from error
+        raise unwritable(path, error) from error

@@ -8,7 +8,9 @@ was never interrupted.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -25,14 +27,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from linkdist._files import replace_bytes, state_file, sweep_aside, unwritable
+from linkdist._files import open_regular, replacing, state_file, sweep_aside, unwritable
 from linkdist.errors import OptionError
 from linkdist.progress import Progress
 from linkdist.training.history import History
 
 HEADER = 1 << 24
 """Maximum size of a file's header in bytes."""
-FORMAT = "3"
+FORMAT = "4"
 """Version of the file format: a file of another version is ignored, and training restarts."""
 
 State: TypeAlias = "tuple[int, dict[str, Tensor]]"
@@ -68,29 +70,59 @@ class Keeper(ABC):
         return None if about is None else int(about["epochs"])
 
     def load(self) -> State | None:
-        """The completed epochs and the state, if this training stored one."""
-        about = self._own()
-        if about is None:
+        """The completed epochs and the state, if this training stored one.
+
+        Raises
+        ------
+        OptionError
+            If the file is damaged. A file of another training or version is ignored, as is one
+            that is no checkpoint.
+        """
+        try:
+            about = self._about()
+            if about is None or about["format"] != FORMAT:
+                return None
+            with self._open() as stream:
+                content = _read_signed(stream)
+        except FileNotFoundError:
+            return None
+        if content is None:
+            raise self.damaged("its SHA-256 is another")
+        if about["training"] != self.training:
             return None
         try:
-            with self._open() as stream:
-                return int(about["epochs"]), safetensors.torch.load(stream.read())
-        except (FileNotFoundError, ValueError, safetensors.SafetensorError):
-            return None
+            return int(about["epochs"]), safetensors.torch.load(content)
+        except (ValueError, safetensors.SafetensorError) as error:
+            raise self.damaged(str(error)) from error
+
+    def damaged(self, found: str) -> OptionError:
+        """The error for a file whose content no training stored."""
+        return OptionError(
+            f"the checkpoint {self.shown} was damaged or changed ({found}). Remove it to train "
+            "from the start."
+        )
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The file as messages name it."""
 
     def _own(self) -> Mapping[str, str] | None:
         """The metadata of the file, if this training stored it in this format."""
-        about = self._about() or {}
+        try:
+            about = self._about() or {}
+        except FileNotFoundError:
+            return None
         identity = (about.get("training"), about.get("format"))
         return about if identity == (self.training, FORMAT) else None
 
     def _about(self) -> Mapping[str, str] | None:
-        """The metadata of the file, if it is the state of a training."""
+        """The metadata of the file, if it is the state of a training; unverified."""
         try:
             with self._open() as stream:
                 size = int.from_bytes(stream.read(8), "little")
                 about = json.loads(stream.read(min(size, HEADER)))["__metadata__"]
-        except (FileNotFoundError, UnicodeError, json.JSONDecodeError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             return None
         known = isinstance(about, dict) and about.keys() >= {"training", "format", "epochs"}
         return about if known else None
@@ -122,12 +154,19 @@ class Checkpoint(Keeper):
 
     def save(self, epochs: int, tensors: Mapping[str, Tensor]) -> None:
         """Store the state after some epochs."""
-        replace_bytes(self.path, _packed(self.training, epochs, tensors))
+        with replacing(self.path) as file:
+            for part in _packed(self.training, epochs, tensors):
+                file.write(part)
+
+    @property
+    def shown(self) -> str:
+        """The file as messages name it."""
+        return str(self.path)
 
     def _open(self) -> IO[bytes]:
         """Open the file; training restarts if it cannot be read."""
         try:
-            return self.path.open("rb")
+            return open_regular(self.path)
         except OSError as error:
             raise FileNotFoundError from error
 
@@ -187,8 +226,9 @@ class SharedCheckpoint(Keeper):
         files, path = self._files()
         try:
             kind = files.get_file_info(path).type
-            if kind == pa.fs.FileType.Directory:
-                raise self._problem("it is a folder")
+            if kind in (pa.fs.FileType.Directory, pa.fs.FileType.Unknown):
+                folder = kind == pa.fs.FileType.Directory
+                raise self._problem("it is a folder" if folder else "it is not a regular file")
             if kind == pa.fs.FileType.File and self._about() is None:
                 raise self._problem("it is a file that is not a checkpoint")
             with files.open_output_stream(f"{path}.aside") as stream:
@@ -201,7 +241,8 @@ class SharedCheckpoint(Keeper):
         """Store the state after some epochs."""
         files, path = self._files()
         with files.open_output_stream(f"{path}.aside") as stream:
-            stream.write(_packed(self.training, epochs, tensors))
+            for part in _packed(self.training, epochs, tensors):
+                stream.write(part)
         files.move(f"{path}.aside", path)
 
     def _open(self) -> IO[bytes]:
@@ -217,6 +258,11 @@ class SharedCheckpoint(Keeper):
             with suppress(OSError):
                 files.delete_file(name)
 
+    @property
+    def shown(self) -> str:
+        """The place as messages name it; it may contain a key and its secret."""
+        return re.sub("//[^/@]*@", "//", self.place)
+
     def _files(self) -> tuple[pa.fs.FileSystem, str]:
         try:
             if "://" not in self.place:
@@ -227,18 +273,29 @@ class SharedCheckpoint(Keeper):
         return files, path
 
     def _problem(self, found: Exception | str) -> OptionError:
-        place = re.sub("//[^/@]*@", "//", self.place)  # it may contain a key and its secret
         return OptionError(
-            f"checkpoints cannot be stored at {place}: {found}. Give a new file in a folder that "
-            "all workers can access, or an address such as s3://bucket/training."
+            f"checkpoints cannot be stored at {self.shown}: {found}. Give a new file in a folder "
+            "that all workers can access, or an address such as s3://bucket/training."
         )
 
 
-def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> bytes:
+def _packed(training: str, epochs: int, tensors: Mapping[str, Tensor]) -> tuple[bytes, bytes]:
+    """The content of a file, and its SHA-256, which comes last."""
     on_cpu = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     about = {"epochs": str(epochs), "training": training, "format": FORMAT}
     packed: bytes = safetensors.torch.save(on_cpu, about)
-    return packed
+    return packed, hashlib.sha256(packed).digest()
+
+
+def _read_signed(stream: IO[bytes]) -> bytes | None:
+    """The content of a file without its SHA-256; None if it does not have that digest."""
+    stream.seek(0, os.SEEK_END)
+    size = stream.tell() - hashlib.sha256().digest_size
+    if size < 0:
+        return None
+    stream.seek(0)
+    content, digest = stream.read(size), stream.read()
+    return content if hashlib.sha256(content).digest() == digest else None
 
 
 class TrainingRun:
@@ -267,9 +324,13 @@ class TrainingRun:
         """Copy the state of the checkpoint, if there is one, into live tensors and a history."""
         if not self.tensors:
             return
-        for name, tensor in live.items():
-            tensor.copy_(self.tensors[name])
-        history.load(self.tensors)
+        assert self.checkpoint is not None
+        try:
+            for name, tensor in live.items():
+                tensor.copy_(self.tensors[name])
+            history.load(self.tensors)
+        except (LookupError, RuntimeError) as error:
+            raise self.checkpoint.damaged(f"{type(error).__name__}: {error}") from error
         self.tensors = {}
 
     def after(self, done: int, total: int, tensors: Mapping[str, Tensor] | None) -> None:

@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import sparse
 from torch import Tensor
 
+from linkdist.data.csr import checked_csr
 from linkdist.data.graph import UNKNOWN, FeatureMatrix, Graph, IntArray, stacked, with_links
 from linkdist.data.links import LINKS, Links
 from linkdist.data.splits import Split, View
@@ -37,7 +37,7 @@ from linkdist.nn.network import ForkedMLP
 from linkdist.nn.optim import Average
 from linkdist.progress import Progress
 from linkdist.training.history import Snapshot
-from linkdist.training.link_task import Tally, coefficients, epochs_for, loop_on_links
+from linkdist.training.link_task import VISITS, Tally, coefficients, epochs_for, loop_on_links
 from linkdist.training.loop import BATCH
 
 LIMIT = 20_000
@@ -215,6 +215,7 @@ def update(
             f"an update must have the model's classes {', '.join(model.classes)}; "
             f"found {', '.join(graph.classes)}."
         )
+    _check_sizes(model, buffer)
     whole, held = _joined(buffer, graph)
     new = _resampled(buffer, graph, whole, held, seed, limit)
     network = model.network
@@ -245,6 +246,17 @@ def update(
             K = model.alpha.shape[1]
             model.alpha.copy_(weights.alpha.unsqueeze(1).expand(-1, K) / K)
     return new
+
+
+def _check_sizes(model: Model, buffer: ReplayBuffer) -> None:
+    """Raise an error for the replay buffer of another model, whose arrays have other sizes."""
+    R, d, _ = model.network.first.weight.shape
+    if (len(buffer.held), buffer.graph.d) != (R, d):
+        raise ModelError(
+            f"the replay buffer of the model is not valid: it must have {R} replicas and {d} "
+            f"features; found {len(buffer.held)} and {buffer.graph.d}. Copy the model again, or "
+            "train again."
+        )
 
 
 class _Selection:
@@ -307,6 +319,7 @@ def feature_arrays(x: FeatureMatrix) -> dict[str, npt.NDArray[Any]]:
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> list(feature_arrays(sparse.csr_matrix(np.eye(2))))
     ['data', 'indices', 'indptr', 'shape']
     """
@@ -332,15 +345,14 @@ def unpack(
     """
     try:
         arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
-        nodes, ends, schedule = arrays["counts"].tolist()
-        tally = Tally(nodes, ends, arrays["of_nodes"], arrays["of_ends"])
+        tally, schedule = _tally(arrays, len(classes))
         parts = (arrays.get("relation"), arrays.get("link_weights"), relations, directed)
         links = Links(arrays["links"], *parts)
         graph = Graph.build(_features(arrays), links, arrays["labels"], classes)
         held = arrays["held"].astype(bool)
         if held.ndim != 2 or held.shape[1] != graph.n:
             raise ValueError(f"validation nodes must be {graph.n}; found shape {held.shape}")
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"the replay buffer of the model is not valid ({error}). Copy the model again, or "
             "train again."
@@ -351,8 +363,19 @@ def unpack(
 def _features(arrays: Mapping[str, Any]) -> FeatureMatrix:
     if "features" in arrays:
         return arrays["features"]
-    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-    x = sparse.csr_matrix(parts, tuple(arrays["shape"]))
-    # SciPy does not check every index by default, and compiled loops do not check any.
-    x.check_format(full_check=True)
-    return x
+    return checked_csr(*(arrays[name] for name in ("data", "indices", "indptr", "shape")))
+
+
+def _tally(arrays: Mapping[str, Any], C: int) -> tuple[Tally, int]:
+    """The counts of all data, and the number of epochs of a new training."""
+    counts, *of_classes = (arrays[name] for name in ("counts", "of_nodes", "of_ends"))
+    for part, shape in zip((counts, *of_classes), ((3,), (C,), (C,)), strict=True):
+        if part.shape != shape or part.dtype.kind != "i" or (part < 0).any():
+            raise ValueError(f"counts must be {shape[0]} integers of 0 or more; found {part}")
+    nodes, ends, schedule = counts.tolist()
+    known, at_known = (sum(part.tolist()) for part in of_classes)
+    # The average degree of a graph with links is at least 1 / n.
+    if known > nodes or at_known > ends or schedule > VISITS * max(nodes, 1):
+        found = f"{known} of {nodes} nodes, {at_known} of {ends} ends of links"
+        raise ValueError(f"counts must be consistent; found {found} and {schedule} epochs")
+    return Tally(nodes, ends, *of_classes), schedule
