@@ -8,8 +8,8 @@ the outputs are what `linkdist predict` writes:
     multilabel        probabilities (n, C)    labels (n, C), classes (C,)
     regression        value (n, 1)            low (n, 1), high (n, 1)
 
-A file whose columns cannot be inputs has one input, `features` (n, d), and no
-decision. Such a file is also in the model directory, for the service.
+A file whose columns cannot be inputs has one input, `features` (n, d), and no decision. Such a
+file is also in the model directory, for the service.
 
 For prediction with links there are two more outputs, in a second file if the inputs are columns:
 
