@@ -22,27 +22,25 @@ from linkdist.artifacts import model_dir
 from linkdist.artifacts.manifest import REPORT
 from linkdist.artifacts.model_dir import Saved, check_target, save_model
 from linkdist.artifacts.onnx import with_onnx
-from linkdist.data.graph import known_labels
-from linkdist.data.links import has_neighbours
 from linkdist.errors import ModelError, OptionError
 from linkdist.inference.drift import THRESHOLD
 from linkdist.inference.drift_report import DriftReport
 from linkdist.inference.drift_table import Reference, drift
 from linkdist.inference.explain_table import Explained
 from linkdist.inference.table import Predicted, table_columns
-from linkdist.pipeline import Options, Trained, describe, read_graph, scores_of, with_report
+from linkdist.pipeline import Options, Trained, describe, scores_of, with_report
 from linkdist.prediction import evaluate, explanations, prediction_columns, predictions
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation
 from linkdist.report.metrics import evaluate_validation
+from linkdist.suggesting import suggest
 from linkdist.tables.certainty import Caution
 from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.io import TableLike
 from linkdist.tables.prediction_columns import NO_INTERVALS
 from linkdist.tables.source import Tables
-from linkdist.tables.targets import LabelFormat, label_columns
-from linkdist.training.suggestion import suggest_nodes
+from linkdist.tables.targets import LabelFormat
 
 
 def train(
@@ -411,40 +409,9 @@ class TrainedModel(Saved):
             these rows. For regression, which has no measure of certainty, they are spread over the
             graph alone.
         """
-        column, _ = table_columns(self)
-        label, unknown = self.about["label"], self.about.get("unknown") or ()
-        tables = Tables(nodes, links, column, label, labels=labels, unknown=unknown)
-        read, graph, _ = read_graph(tables, callback or Callback(), self)
-        p = self.model.predict_proba(graph.features, graph.all_links)
-        without = ~known_labels(graph.labels)
-        if count < 1 or not without.any():
-            raise OptionError(
-                f"count must be 1 or more, and some rows must have no label; found {count} and "
-                f"{int(without.sum())} rows."
-            )
-        rows = suggest_nodes(p, graph.features, graph.links, without, count, seed, self.task)
-        linked = has_neighbours(graph.all_links, graph.n)[rows]
-        return pa.table(
-            {
-                column: read.ids.take(pa.array(rows)),
-                **{name: pa.nulls(len(rows), pa.string()) for name in label_columns(label)},
-                **self._suggested(p[rows], linked),
-            }
+        return suggest(
+            self, nodes, links, count, labels=labels, seed=seed, callback=callback or Callback()
         )
-
-    def _suggested(
-        self, p: npt.NDArray[np.float32], linked: npt.NDArray[np.bool_]
-    ) -> dict[str, Any]:
-        """What is predicted for suggested rows."""
-        columns = prediction_columns(self)
-        if self.task == "regression":
-            ends = columns.interval(p, linked).astype(np.float32).T
-            low, high = (pa.array(end, mask=np.isnan(end)) for end in ends)
-            return {"predicted": p[:, 0], "low": low, "high": high}
-        if self.task == "multilabel":
-            return {"predicted": columns.label_lists(columns.decided(p, linked))}
-        predicted = [self.classes[i] for i in p.argmax(axis=1)]
-        return {"predicted": predicted, "confidence": p.max(axis=1)}
 
     def report(self, path: Path | str | None = None) -> str:
         """The report of the training as HTML; it is also written to `path`, if that is given."""

@@ -66,8 +66,8 @@ def chance_of(reference: IntArray, counts: IntArray) -> float:
     table = np.concatenate([table[:, ~is_rare], table[:, is_rare].sum(axis=1)[:, None]], axis=1)
     table = table[:, table.sum(axis=0) > 0]
     expected = np.outer(n, table.sum(axis=0)) / n.sum()
-    # A single row in a bin that was empty is extreme for the sum of squares, and an empty bin is so
-    # for the likelihood ratio; a real change is extreme for both.
+    # A single row in a bin that was empty is extreme for the sum of squares, an empty bin for the
+    # likelihood ratio; a real change is extreme for both.
     squares = (np.square(table - expected) / expected).sum()
     ratio = 2 * (table * np.log(np.maximum(table, 1) / expected)).sum()
     return chi_square(table.shape[1] - 1, float(min(squares, ratio)))
