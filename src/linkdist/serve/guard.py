@@ -169,11 +169,6 @@ class Sink(Protocol):
         """Write what is left."""
 
 
-async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
-    """Read a whole body."""
-    return b"".join([part async for part in body_parts(request, max_bytes, seconds)])
-
-
 async def save_body(
     file: Sink, request: Request, max_bytes: int, seconds: float, turn: asyncio.Lock
 ) -> None:
