@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from linkdist.cli.console import Bars, note, print_table
+from linkdist.cli.engine import load_engine
 from linkdist.cli.options import ModelDir, MoreLinks, Quiet
 from linkdist.errors import OptionError
 
@@ -72,12 +72,11 @@ def explain(
     number, in its unit. A word, tag or neighbour contributes what the prediction loses without it.
     """
     _check(out)
-    from linkdist.inference.engine import Engine
     from linkdist.inference.explain_table import explain_table
 
     if out is None and rows is None and not id:
         rows = FEW
-    engine = Engine(model)
+    engine = load_engine(model)
     with Bars(quiet, lambda: "Nothing was written.") as bars:
         each = explain_table(
             engine.heads, engine.columns, engine.header, nodes, edges,
@@ -94,12 +93,6 @@ def _check(out: Path | None) -> None:
     """Report what is wrong before the model is loaded."""
     from linkdist.tables.io import SUFFIXES
 
-    try:
-        import_module("onnxruntime")
-    except ImportError as error:
-        raise OptionError(
-            "explaining needs onnxruntime, which is not installed: pip install 'linkdist[onnx]'."
-        ) from error
     known = (*SUFFIXES, ".json")
     if out is not None and out.suffix.lower() not in known:
         raise OptionError(f"{out}: the suffix must be one of {', '.join(known)}.")

@@ -6,22 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from linkdist.data.graph import FeatureMatrix, FloatArray, stacked
-from linkdist.data.links import Links
+from linkdist.data.links import Links, has_neighbours
 from linkdist.inference.drift import THRESHOLD, compare
 from linkdist.inference.drift_report import DriftReport
+from linkdist.inference.table import batch_ids, read_table_links
 from linkdist.progress import Callback
 from linkdist.tables.column_summary import Counts, read_summary
 from linkdist.tables.column_values import Values
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.graphs import GraphTables, open_nodes, read_each, shown_ids
+from linkdist.tables.graphs import open_nodes
 from linkdist.tables.io import TableLike
-from linkdist.tables.link_report import LinkReport
-from linkdist.tables.links import links_of
-from linkdist.tables.node_table import NodeTable, check_ids
+from linkdist.tables.node_table import NodeTable
 from linkdist.tables.parsing import single_values
 from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.tables.prediction_values import label_values, prediction_values
@@ -120,11 +118,10 @@ def drift(
     rows.check_rows(counts.rows)
     if edges is not None:
         ids, x = pa.concat_arrays([part for part, _ in waiting]), stacked([x for _, x in waiting])
-        if isinstance(table, GraphTables):
-            ids = shown_ids(ids, table.groups, table.graphs)
-        links = _read_links(Tables(nodes, edges, str(id), ""), reference.about, ids, callback)
-        linked = np.isin(np.arange(len(ids)), links.pairs[links.pairs[:, 0] != links.pairs[:, 1]])
-        p = reference.predict(x, links)
+        ids, relations = batch_ids(table, ids, 0), trained_relations(reference.about)
+        each = trained_link_tables(Tables(nodes, edges, str(id), ""), reference.about)
+        links = read_table_links(each, relations, ids, str(id), callback)
+        p, linked = reference.predict(x, links), has_neighbours(links, len(ids))
         counts.add_predictions(prediction_values(reference.columns, p, linked))
     return compare(counts, threshold)
 
@@ -134,20 +131,3 @@ def _labels(batch: pa.RecordBatch, form: LabelFormat) -> Values | None:
     problems = Problems()
     labels, _ = form.encode(label_texts(batch, form.columns, problems), 1, problems)
     return None if problems else label_values(form, labels)
-
-
-def _read_links(
-    tables: Tables, about: Mapping[str, Any], ids: pa.Array, callback: Callback
-) -> Links:
-    """Read the links between nodes, whose ids must be unique."""
-    problems = Problems()
-    check_ids(ids, tables.id, problems)
-    problems.check()
-    relations = trained_relations(about)
-
-    def read(own: Tables, own_ids: pa.Array) -> tuple[Links, LinkReport]:
-        return links_of(own, own_ids, relations)
-
-    links, report = read_each(trained_link_tables(tables, about), ids, read)
-    callback.links(report)
-    return links

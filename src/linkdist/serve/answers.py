@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from linkdist.artifacts.manifest import CURVE, REPORT
 from linkdist.artifacts.model_card import model_card
 from linkdist.data.graph import FloatArray
+from linkdist.data.links import has_neighbours
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.schema import PredictionRequest, known_values
 from linkdist.serve.served_model import ServedModel
@@ -196,8 +197,7 @@ def answer(
     with_links : int
         The number of rows that were predicted with links.
     """
-    pairs = request.links.pairs
-    linked = np.isin(np.arange(request.rows), pairs[pairs[:, 0] != pairs[:, 1]])
+    linked = has_neighbours(request.links, request.count)[: request.rows]
     modes = np.where(linked, "links", "features").tolist()
     rows = PREDICTIONS[engine.header.task](columns, p, linked)
     predictions = [{**row, "mode": mode} for row, mode in zip(rows, modes, strict=True)]
