@@ -151,7 +151,8 @@ def serve(
     drift_rows: Annotated[
         int,
         Option(
-            help="Number of last rows that /metrics compares with the training. 0 switches it off.",
+            help="Number of last rows that /metrics compares with the training. Rows of tables and "
+            "of large requests are not among them. 0 switches the comparison off.",
             min=0,
         ),
     ] = 1000,
@@ -253,6 +254,7 @@ def _run(listening: socket.socket, workers: int) -> None:
     import uvicorn
 
     from linkdist.serve.connections import BoundedProtocol
+    from linkdist.serve.settings import SHARED
 
     app = "linkdist.serve.app:make_app"
     options: dict[str, Any] = {
@@ -270,7 +272,7 @@ def _run(listening: socket.socket, workers: int) -> None:
         uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[listening])
         return
     with TemporaryDirectory(prefix="linkdist-") as counters:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters
+        os.environ[SHARED] = counters
         uvicorn.run(app, fd=listening.fileno(), workers=workers, **options)
 
 

@@ -3,7 +3,8 @@
 No row is kept, only counts: those of the current window of N rows, and those of the window before.
 The gauges show both together, the last N to 2 N rows. Rows are counted after the answers are sent.
 If requests follow closely, only some of them are counted, so that counting takes at most a tenth of
-the time.
+the time. Tables and large requests, which other processes compute (`linkdist.serve.large`), are not
+counted; `linkdist drift` compares a table.
 """
 
 from __future__ import annotations
@@ -15,17 +16,15 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 from prometheus_client import CollectorRegistry, Gauge
 
 from linkdist.errors import ModelError
 from linkdist.inference.drift import compare
 from linkdist.inference.drift_report import DriftReport
-from linkdist.serve.json_values import column_type
 from linkdist.serve.schema import PredictionRequest
 from linkdist.serve.served_model import ServedModel
+from linkdist.serve.settings import SHARED
 from linkdist.tables.column_summary import Counts, Summary, read_summary
-from linkdist.tables.encoders import Numeric
 from linkdist.tables.prediction_values import prediction_values
 
 EVERY = 5.0
@@ -33,8 +32,6 @@ EVERY = 5.0
 
 SHARE = 0.1
 """The largest share of the time that counting takes."""
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 log = logging.getLogger("linkdist.serve")
 
@@ -58,7 +55,7 @@ class DriftGauges:
         self.agreement = gauge("linkdist_drift_agreement", about)
         self.alarm = gauge("linkdist_drift_alarm", "1 if a column has an alarm, otherwise 0.")
         self.rows = Gauge(
-            "linkdist_drift_rows", "Rows that were compared with the training.",
+            "linkdist_drift_rows", "Rows of small requests that were compared with the training.",
             registry=registry, multiprocess_mode="livesum",
         )  # fmt: skip
 
@@ -140,14 +137,11 @@ class DriftWatch:
         self._free_from = ended + (ended - started) * (1 / self._share - 1)
 
     def _add(self, answered: Sequence[tuple[PredictionRequest, object]]) -> None:
-        columns = dict[str, pa.Array]()
-        for encoder in self._model.schema.encoders:
-            name = encoder.name
-            values = [value for one, _ in answered for value in one.columns[name][: one.rows]]
-            is_number = isinstance(encoder, Numeric)
-            content = np.array(values, np.float64) if is_number else values
-            columns[name] = pa.array(content, None if is_number else column_type(encoder))
-        self._now.add(columns)
+        columns = {
+            name: [value for one, _ in answered for value in one.columns[name][: one.rows]]
+            for name in self._model.schema.names
+        }
+        self._now.add(self._model.schema.arrays(columns))
         parts = [np.asarray(p) for one, p in answered if not len(one.links.pairs)]
         if parts:
             predicted = prediction_values(self._model.columns, np.concatenate(parts))

@@ -16,7 +16,6 @@ from linkdist.inference.explain import MOST, Explanation, explain
 from linkdist.inference.heads import NearRows, Neighbours
 from linkdist.serve.answers import Mode
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.json_values import column_type
 from linkdist.serve.schema import PredictionRequest
 from linkdist.serve.served_model import ServedModel
 
@@ -104,14 +103,8 @@ def _explanations(
     """Explain the rows of a request one by one."""
     encoders = engine.header.encoders
     assert encoders is not None
-    arrays = {
-        one.name: pa.array(
-            request.columns[one.name][: request.rows],
-            pa.float64() if one.kind == "numeric" else column_type(one),
-        )
-        for one in encoders.columns
-    }
-    rows = pa.record_batch(list(arrays.values()), list(arrays))
+    columns = {name: values[: request.rows] for name, values in request.columns.items()}
+    rows = pa.record_batch(engine.schema.arrays(columns))
     near = _neighbours(engine, request)
     return explain(engine.heads, encoders, engine.columns, rows, near, labels)
 

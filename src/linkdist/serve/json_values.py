@@ -47,7 +47,9 @@ def as_column(encoder: Encoder, values: Sequence[Any]) -> pa.Array:
 
 
 def column_type(encoder: Encoder) -> pa.DataType:
-    """Return the Arrow type of a column that is not numeric."""
+    """Return the Arrow type of a column."""
+    if encoder.kind == "numeric":
+        return pa.float64()
     if encoder.kind == "vector":
         return pa.list_(pa.float64())
     return pa.list_(pa.large_string()) if isinstance(encoder, Tags) else pa.large_string()

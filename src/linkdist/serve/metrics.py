@@ -9,9 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from linkdist.serve.drift import DriftGauges
-
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable of prometheus_client that names the folder in which several workers count."""
+from linkdist.serve.settings import SHARED
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)

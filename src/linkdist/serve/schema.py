@@ -200,9 +200,12 @@ class RequestSchema:
             if is_numeric:  # all at once, since a request has few rows
                 blocks.append(_standardise(list(group), columns))
             else:
-                arrays = ((one, pa.array(columns[one.name], column_type(one))) for one in group)
-                blocks += [one.transform(array) for one, array in arrays]
+                blocks += [one.transform(_array(one, columns)) for one in group]
         return self.header.encoders.concatenate(blocks, blocks[0].shape[0])
+
+    def arrays(self, columns: Columns) -> dict[str, pa.Array]:
+        """Return columns that `read` returned as those of a table."""
+        return {one.name: _array(one, columns) for one in self.encoders}
 
     def _columns(
         self, nodes: Sequence[Any], general: Problems, by_column: Mapping[str, Problems]
@@ -362,6 +365,10 @@ def _checked(encoder: Encoder, values: Sequence[Any], problems: Problems) -> lis
     encoder.count_unseen(parsed, problems)
     checked: list[Any] = (parsed[:, 0] if encoder.kind == "numeric" else column).tolist()
     return checked
+
+
+def _array(encoder: Encoder, columns: Columns) -> pa.Array:
+    return pa.array(columns[encoder.name], column_type(encoder))
 
 
 def _standardise(encoders: Sequence[Encoder], columns: Columns) -> FloatArray:

@@ -12,6 +12,9 @@ from linkdist.errors import OptionError
 
 VARIABLE = "LINKDIST_SERVE"
 
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable of prometheus_client that names the folder in which several workers count."""
+
 MIN_LENGTH = 16
 """The smallest length of a token: shorter ones can be guessed."""
 
