@@ -112,6 +112,16 @@ class Model:
         """
         return self.mean_prediction(_logits_of(self, features, links))
 
+    def head_outputs(self, features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
+        """Outputs of the own head (n, R, C) and of the neighbour heads (n, R, K, C).
+
+        They are log-probabilities, log-odds or numbers; see `linkdist.nn.tasks`.
+        """
+        z, s = logits(self.network, make_inputs(features, self.alpha.device))
+        own = self.output.natural(z).transpose(0, 1)
+        beside = self.output.natural(s).permute(2, 1, 0, 3)
+        return own.cpu().numpy(), beside.cpu().numpy()
+
     def with_neighbours(self, z: Tensor, s: Tensor, neighbours: Relations) -> Tensor:
         """Outputs (R, n, C) with links, from the outputs of all heads."""
         return message_passing(z, s, neighbours, self.alpha, kappa=self.kappa, task=self.output)

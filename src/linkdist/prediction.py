@@ -1,4 +1,4 @@
-"""Predict a table of nodes with a saved model, from features or with links, and evaluate it."""
+"""Use a saved model on a table of nodes: predict, explain, evaluate, and compare with training."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.data.graph import FeatureMatrix, FloatArray, Labels
 from linkdist.data.links import Links
 from linkdist.errors import OptionError, TableError
+from linkdist.inference import drift_table
+from linkdist.inference.drift import THRESHOLD
+from linkdist.inference.drift_report import DriftReport
+from linkdist.inference.drift_table import Reference
 from linkdist.inference.explain_table import Explained, explain_table
 from linkdist.inference.heads import Heads
 from linkdist.inference.table import (
@@ -99,7 +103,7 @@ def predict_table(
 ) -> int:
     """`predict` with a model that is already loaded, to predict several tables with it."""
     column, _ = table_columns(saved)
-    columns, callback = prediction_columns(saved).cautious(caution), callback or Callback()
+    columns, callback = saved.prediction_columns.cautious(caution), callback or Callback()
     parts = predictions(saved, nodes, edges, id=column, device=device, callback=callback)
     return write_predictions(parts, out, column, columns, callback, raw_text)
 
@@ -160,20 +164,10 @@ class _Network:
         return self.model.mean_prediction(self.model.with_neighbours(z, s, neighbours))
 
 
-def prediction_columns(saved: Saved) -> PredictionColumns:
-    """What the predictions of a model become."""
-    return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
-
-
 def torch_heads(model: Model) -> Heads:
     """The outputs of all heads of a network, computed by PyTorch."""
     model = model.to(torch.device("cpu"))
-
-    def outputs(features: FeatureMatrix) -> tuple[FloatArray, FloatArray]:
-        z, s = (model.output.natural(part) for part in _Network(model).outputs(features))
-        return z.transpose(0, 1).numpy(), s.permute(2, 1, 0, 3).numpy()
-
-    return Heads(outputs, model.alpha.numpy(), model.kappa.numpy(), model.task)
+    return Heads(model.head_outputs, model.alpha.numpy(), model.kappa.numpy(), model.task)
 
 
 def explanations(
@@ -186,10 +180,18 @@ def explanations(
     labels: Sequence[str] | None = None,
 ) -> list[Explained]:
     """Explain rows of a table; see `TrainedModel.explain`."""
-    heads = torch_heads(saved.model)
-    columns = prediction_columns(saved)
+    heads, columns = torch_heads(saved.model), saved.prediction_columns
     found = explain_table(heads, columns, saved, nodes, edges, ids=ids, rows=rows, labels=labels)
     return list(found)
+
+
+def drift(
+    saved: Saved, nodes: TableLike, edges: TableLike = None, *, threshold: float = THRESHOLD
+) -> DriftReport:
+    """Compare a table with the training; see `TrainedModel.drift`."""
+    columns, predict = saved.prediction_columns, saved.model.predict_proba
+    reference = Reference(saved.about, saved.encoders, columns, predict)
+    return drift_table.drift(reference, nodes, edges, threshold=threshold)
 
 
 def evaluate(
@@ -202,7 +204,7 @@ def evaluate(
     callback: Callback | None = None,
 ) -> AnyEvaluation:
     """Scores on the rows of a table that have a label; see `TrainedModel.evaluate`."""
-    columns, has_links = prediction_columns(saved), edges is not None
+    columns, has_links = saved.prediction_columns, edges is not None
     form = _label_format(columns.form, label)
     thresholds = columns.thresholds[int(has_links)]
     evaluator = make_evaluator(

@@ -14,7 +14,6 @@ from linkdist.data.links import has_neighbours
 from linkdist.errors import OptionError
 from linkdist.inference.table import table_columns
 from linkdist.pipeline import read_graph
-from linkdist.prediction import prediction_columns
 from linkdist.progress import Callback
 from linkdist.tables.io import TableLike
 from linkdist.tables.source import Tables
@@ -60,7 +59,7 @@ def _predicted(
     saved: Saved, p: npt.NDArray[np.float32], linked: npt.NDArray[np.bool_]
 ) -> dict[str, Any]:
     """What is predicted for suggested rows."""
-    columns, task = prediction_columns(saved), saved.model.task
+    columns, task = saved.prediction_columns, saved.model.task
     if task == "regression":
         ends = columns.interval(p, linked).astype(np.float32).T
         low, high = (pa.array(end, mask=np.isnan(end)) for end in ends)

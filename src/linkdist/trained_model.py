@@ -25,11 +25,10 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.errors import ModelError, OptionError
 from linkdist.inference.drift import THRESHOLD
 from linkdist.inference.drift_report import DriftReport
-from linkdist.inference.drift_table import Reference, drift
 from linkdist.inference.explain_table import Explained
 from linkdist.inference.table import Predicted, table_columns
 from linkdist.pipeline import Options, Trained, describe, scores_of, with_report
-from linkdist.prediction import evaluate, explanations, prediction_columns, predictions
+from linkdist.prediction import drift, evaluate, explanations, predictions
 from linkdist.progress import Callback
 from linkdist.report.card import model_html
 from linkdist.report.evaluation import AnyEvaluation
@@ -207,7 +206,7 @@ class TrainedModel(Saved):
     @property
     def label_format(self) -> LabelFormat:
         """How the labels of the training are written."""
-        return prediction_columns(self).form
+        return self.prediction_columns.form
 
     def predict(
         self, nodes: TableLike, links: TableLike = None, *, abstain: float | None = None
@@ -233,7 +232,7 @@ class TrainedModel(Saved):
             is 1 where a row has a label and 0 elsewhere, in the order of `classes`; each label has
             the threshold that training chose.
         """
-        columns = prediction_columns(self).cautious(Caution(abstain=abstain))
+        columns = self.prediction_columns.cautious(Caution(abstain=abstain))
         part = self._predicted(nodes, links)
         if self.task == "regression":
             return part.values[:, 0]
@@ -252,7 +251,7 @@ class TrainedModel(Saved):
         A set contains the true class of a new row with a probability of at least `level`, if new
         rows are like those of the training (`linkdist.tables.certainty`).
         """
-        columns = prediction_columns(self).cautious(Caution(sets=level))
+        columns = self.prediction_columns.cautious(Caution(sets=level))
         part = self._predicted(nodes, links)
         return columns.sets(part.values, part.linked)
 
@@ -288,7 +287,7 @@ class TrainedModel(Saved):
                 f"prediction intervals are for regression; this model is for {self.task}. Use "
                 "predict_proba."
             )
-        part, columns = self._predicted(nodes, links), prediction_columns(self)
+        part, columns = self._predicted(nodes, links), self.prediction_columns
         if columns.lacks_intervals(part.linked):
             raise ModelError(f"{NO_INTERVALS}.")
         return columns.interval(part.values, part.linked)
@@ -321,11 +320,7 @@ class TrainedModel(Saved):
     def _predicted(self, nodes: TableLike, links: TableLike) -> Predicted:
         """The predictions of all rows."""
         id = None if links is None else table_columns(self)[0]
-        parts = list(predictions(self, nodes, links, id=id))
-        if len(parts) == 1:
-            return parts[0]
-        ids, labels = (pa.concat_arrays(column) for column in list(zip(*parts, strict=True))[:2])
-        return Predicted(ids, labels, np.concatenate([part.values for part in parts]))
+        return Predicted.joined(predictions(self, nodes, links, id=id))
 
     def evaluate(
         self,
@@ -369,12 +364,7 @@ class TrainedModel(Saved):
         there may be an alarm. The result has the alarms, the worst first, and prints them. A model
         without a summary of its training is a ModelError.
         """
-        return drift(self.reference(), nodes, links, threshold=threshold)
-
-    def reference(self) -> Reference:
-        """What a comparison with the training needs of this model."""
-        columns = prediction_columns(self)
-        return Reference(self.about, self.encoders, columns, self.model.predict_proba)
+        return drift(self, nodes, links, threshold=threshold)
 
     def suggest(
         self,

@@ -22,7 +22,6 @@ from linkdist.artifacts.model_dir import load_model
 from linkdist.errors import GraphError, ModelError, TableError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
-from linkdist.prediction import prediction_columns
 from linkdist.serve.app import make_app
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
@@ -162,7 +161,7 @@ def test_a_model_is_refused_or_usable(kept, key, value):
     (model / "model.json").write_text(json.dumps(changed))
     with suppress(ModelError):
         saved = load_model(model)
-        assert prediction_columns(saved).names[0] == "label"
+        assert saved.prediction_columns.names[0] == "label"
         assert model_card("papers", saved.about, saved.model.classes).startswith("# papers")
         card_curve(saved.about)
 

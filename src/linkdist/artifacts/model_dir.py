@@ -52,6 +52,7 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.tables.feature_encoder import FeatureEncoder
+from linkdist.tables.prediction_columns import PredictionColumns
 from linkdist.training.replay import ReplayBuffer, unpack
 
 
@@ -81,6 +82,11 @@ class Saved:
     replay: Mapping[str, Tensor] | None = None
     onnx: bytes | None = None
     report_html: str | None = None
+
+    @property
+    def prediction_columns(self) -> PredictionColumns:
+        """What the predictions of the model become."""
+        return PredictionColumns.of(self.about, self.model.classes, self.model.task)
 
     def replay_buffer(self) -> ReplayBuffer:
         """The replay buffer, which must be there."""

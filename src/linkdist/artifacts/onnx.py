@@ -60,7 +60,6 @@ from linkdist.errors import ModelError, OptionError
 from linkdist.tables.bag_encoders import Tags
 from linkdist.tables.encoders import Date, Encoder, Numeric
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.prediction_columns import PredictionColumns
 
 TOLERANCE = 1e-4
 ROWS = 256
@@ -224,8 +223,7 @@ def _content(
     if not heads_only:
         prediction = add_prediction(graph, model, logits[0])
         if columns:
-            decisions = PredictionColumns.of(saved.about, model.classes, model.task)
-            add_decision(graph, decisions, prediction)
+            add_decision(graph, saved.prediction_columns, prediction)
     if neighbour:
         add_heads(graph, model, logits)
     return graph.file(_metadata(saved))

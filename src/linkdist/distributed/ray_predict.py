@@ -34,7 +34,7 @@ from linkdist.artifacts.model_dir import Saved, load_model
 from linkdist.distributed.ray_session import joined, need_ray
 from linkdist.errors import LinkDistError, ModelError, OptionError, TableError
 from linkdist.inference.table import table_columns, warn_of_gaps
-from linkdist.prediction import predict_table, prediction_columns
+from linkdist.prediction import predict_table
 from linkdist.progress import Callback
 from linkdist.tables.certainty import PLAIN, Caution
 from linkdist.tables.io import SUFFIXES, open_table
@@ -147,7 +147,7 @@ def predict_directory(
         raise OptionError("workers compute on the CPU; leave out --device cuda, or --workers.")
     _check_target(dataset, out)
     saved = load_model(model)
-    columns, digest = prediction_columns(saved).cautious(caution), _digest(saved, caution)
+    columns, digest = saved.prediction_columns.cautious(caution), _digest(saved, caution)
     aside = out.with_name(f".{out.name}.{digest}")
     pieces = _pieces(dataset, aside, saved, columns)
     warn_of_gaps(columns, callback)

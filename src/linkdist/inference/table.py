@@ -7,7 +7,7 @@ that both read tables and links, report problems and write predictions in the sa
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -79,6 +79,15 @@ class Predicted(NamedTuple):
     labels: pa.Array
     values: npt.NDArray[np.float32]
     linked: npt.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def joined(cls, parts: Iterable[Predicted]) -> Predicted:
+        """All predictions of a table as one batch."""
+        first, *others = parts
+        if not others:  # the only case with links
+            return first
+        ids, labels, values, _ = zip(first, *others, strict=True)
+        return cls(pa.concat_arrays(ids), pa.concat_arrays(labels), np.concatenate(values))
 
 
 def table_columns(model: Described) -> tuple[str, FeatureEncoder]:

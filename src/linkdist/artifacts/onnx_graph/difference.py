@@ -11,9 +11,7 @@ from scipy import sparse
 from linkdist.artifacts.manifest import OUTPUTS
 from linkdist.artifacts.model_dir import Saved
 from linkdist.data.graph import FeatureMatrix
-from linkdist.model import from_features, logits
-from linkdist.nn.inputs import make_inputs
-from linkdist.tables.prediction_columns import PredictionColumns
+from linkdist.model import from_features
 
 PIECE = 4096
 """Number of rows that are compared at once."""
@@ -65,7 +63,7 @@ def largest_difference(
 
 def _decided_difference(saved: Saved, name: str, found: Array, p: Array) -> Array:
     """How far the probabilities are from those of which the file's texts would be right."""
-    columns, classes = _columns(saved), np.array(saved.model.classes, dtype=object)
+    columns, classes = saved.prediction_columns, np.array(saved.model.classes, dtype=object)
     if name == "classes":
         return np.where(found == classes, 0.0, np.inf)
     if name == "label":
@@ -74,10 +72,6 @@ def _decided_difference(saved: Saved, name: str, found: Array, p: Array) -> Arra
         return np.asarray(p.max(axis=1) - p[np.arange(len(p)), chosen])
     expected = np.where(columns.decided(p), classes, "")
     return np.where(found == expected, 0.0, np.abs(p - columns.thresholds[0]))
-
-
-def _columns(saved: Saved) -> PredictionColumns:
-    return PredictionColumns.of(saved.about, saved.model.classes, saved.model.task)
 
 
 def _scale(values: Array, task: str) -> Array:
@@ -91,14 +85,12 @@ def _scale(values: Array, task: str) -> Array:
 
 def _expected(saved: Saved, features: FeatureMatrix) -> dict[str, Array]:
     model = saved.model
-    z, s = logits(model.network, make_inputs(features, model.alpha.device))
-    own = model.output.natural(z).transpose(0, 1)  # (n, R, C)
-    beside = model.output.natural(s).permute(2, 1, 0, 3)  # (n, R, K, C)
-    beside = beside.squeeze(2) if len(s) == 1 else beside
-    parts = (from_features(model, features), own.cpu().numpy(), beside.cpu().numpy())
-    expected = dict(zip(OUTPUTS[model.task], parts, strict=True))
+    own, beside = model.head_outputs(features)  # (n, R, C) and (n, R, K, C)
+    beside = beside[:, :, 0] if beside.shape[2] == 1 else beside
+    parts = (from_features(model, features), own, beside)
+    expected: dict[str, Array] = dict(zip(OUTPUTS[model.task], parts, strict=True))
     if model.task == "regression":
-        ends = _columns(saved).interval(expected["value"])  # (n, 2)
+        ends = saved.prediction_columns.interval(expected["value"])  # (n, 2)
         expected |= {"low": ends[:, :1], "high": ends[:, 1:]}
     return expected
 
