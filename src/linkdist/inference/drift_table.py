@@ -120,7 +120,7 @@ def drift(
         ids, x = pa.concat_arrays([part for part, _ in waiting]), stacked([x for _, x in waiting])
         ids, relations = batch_ids(table, ids, 0), trained_relations(reference.about)
         each = trained_link_tables(Tables(nodes, edges, str(id), ""), reference.about)
-        links = read_table_links(each, relations, ids, str(id), callback)
+        links = read_table_links(table, each, relations, ids, str(id), callback)
         p, linked = reference.predict(x, links), has_neighbours(links, len(ids))
         counts.add_predictions(prediction_values(reference.columns, p, linked))
     return compare(counts, threshold)

@@ -103,9 +103,9 @@ def explain_table(
         found, batch, _ = _read(table, known, encoders, rows, callback)
         wanted = np.arange(batch.num_rows)
     else:
-        all_ids = _read_ids(table, id, callback)
+        tables, all_ids = Tables(nodes, edges, id, ""), _read_ids(table, id, callback)
         wanted = np.arange(len(all_ids)) if not ids else _places_of(all_ids, ids, id)
-        near = _near_rows(model, nodes, edges, id, all_ids, wanted[:rows], callback)
+        near = _near_rows(model, table, tables, all_ids, wanted[:rows], callback)
         places = np.union1d(wanted[:rows], near.positions)
         found, batch, features = _read(table, id, encoders, places, callback)
         wanted = np.searchsorted(places, wanted[:rows])
@@ -148,18 +148,17 @@ def _places_of(all_ids: pa.Array, ids: Sequence[str], column: str) -> IntArray:
 
 def _near_rows(
     model: Described,
-    nodes: TableLike,
-    edges: TableLike,
-    id: str,
+    table: Table,
+    tables: Tables,
     all_ids: pa.Array,
     wanted: IntArray,
     callback: Callback,
 ) -> NearRows:
     """The rows that are linked with the wanted ones."""
-    if edges is None:
+    if tables.edges is None:
         return NearRows.of(Links(np.empty((0, 2), np.int64)), len(all_ids), wanted)
-    each = trained_link_tables(Tables(nodes, edges, id, ""), model.about)
-    links = read_table_links(each, trained_relations(model.about), all_ids, id, callback)
+    each, relations = trained_link_tables(tables, model.about), trained_relations(model.about)
+    links = read_table_links(table, each, relations, all_ids, tables.id, callback)
     return NearRows.of(links, len(all_ids), wanted)
 
 

@@ -156,7 +156,9 @@ def table_predictions(
     if edges is not None:
         all_ids, all_labels, outputs = zip(*waiting, strict=True)
         ids = pa.concat_arrays(all_ids)
-        links = read_table_links(each, trained_relations(model.about), ids, str(id), callback)
+        links = read_table_links(
+            table, each, trained_relations(model.about), ids, str(id), callback
+        )
         p = network.with_links(outputs, links)
         yield Predicted(ids, pa.concat_arrays(all_labels), p, has_neighbours(links, len(ids)))
 
@@ -221,16 +223,33 @@ def batch_ids(table: Table, ids: pa.Array, done: int) -> pa.Array:
 
 
 def read_table_links(
+    table: Table,
     each: Mapping[str | None, Tables],
     relations: tuple[str, ...],
     ids: pa.Array,
     column: str,
     callback: Callback,
 ) -> Links:
-    """Read the links between nodes, whose ids must be unique."""
-    problems = Problems()
+    """Read the links between the nodes of a table, whose ids must be unique.
+
+    Parameters
+    ----------
+    table : Table
+        The table of nodes, for messages.
+    each : mapping of str to Tables
+        The link tables, as `linkdist.tables.trained_columns.trained_link_tables` returns them.
+    relations : tuple of str
+        The relations of the model.
+    ids : (n,) Arrow array
+        The ids of all nodes, as `batch_ids` returns them.
+    column : str
+        The column of ids.
+    callback : Callback
+        Receives the report of the links.
+    """
+    problems = Problems(table.place)
     check_ids(ids, column, problems)
-    problems.check()
+    problems.check(table.name)
     callback.stage("reading links")
 
     def read(tables: Tables, own_ids: pa.Array) -> tuple[Links, LinkReport]:

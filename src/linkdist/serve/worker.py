@@ -35,9 +35,8 @@ from linkdist.serve.answers import answer, check_values
 from linkdist.serve.current_model import compute
 from linkdist.serve.errors import RefusedError, no_space
 from linkdist.serve.explanations import explain_request
-from linkdist.serve.linked_table import predict_files
 from linkdist.serve.served_model import ServedModel
-from linkdist.serve.table_prediction import Upload
+from linkdist.serve.table_prediction import TablePrediction, Upload
 from linkdist.tables.certainty import Caution
 
 CANCEL = b"cancel\n"
@@ -134,10 +133,10 @@ class Worker:
     def _table(self, task: dict[str, Any], engine: ServedModel, out: IO[bytes]) -> dict[str, int]:
         """Predict a table."""
         counts = Counts(task["rows"])
-        links = [Upload(Path(path), name) for path, name in task.get("links", ())]
+        links = [Upload(Path(path), name) for path, name in task["links"]]
         nodes = Upload(Path(task["path"]), task["name"])
         columns = engine.columns.cautious(Caution(*task["caution"]))
-        table = predict_files(nodes, links, engine, counts, columns)
+        table = TablePrediction(nodes, links, engine, counts, columns)
         counts.check(table.table.rows)
         self._write(out, table.lines() if task["lines"] else table.parts())
         return counts.rows
