@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from linkdist.tables.agreement import find_pairs, mean_and_error, telling_words
+from linkdist.tables.agreement import find_pairs, informative_words, mean_and_error
 from linkdist.tables.bag_encoders import Categorical, Tags
 from linkdist.tables.bins import NumberBins, bins_from_state, fit_bins
 from linkdist.tables.column_summary import Counts, summarise_columns
@@ -151,7 +151,7 @@ def test_words_are_chosen_that_depend_on_other_columns():
     place = RANDOM.integers(0, 3, 2000)
     rows = [["the", f"own{k}", f"any{RANDOM.integers(0, 5)}"] for k in place]
     words = ["the", *(f"any{k}" for k in range(5)), *(f"own{k}" for k in range(3))]
-    assert sorted(telling_words(rows, words, [place], [4])) == ["own0", "own1", "own2"]
+    assert sorted(informative_words(rows, words, [place], [4])) == ["own0", "own1", "own2"]
 
 
 def test_counts_add_up_whatever_the_batches():

@@ -103,6 +103,6 @@ def _problems(error: ValidationError) -> list[str]:
         place = ".".join(str(part) for part in one["loc"] if part not in ("str", "list[str]"))
         found.setdefault(f"about.{place}".rstrip("."), []).append(one["msg"])
     return [
-        f"{place}: {' or '.join(dict.fromkeys(said)).replace(' or Input should be a valid', ' or')}"
-        for place, said in found.items()
+        f"{place}: {' or '.join(dict.fromkeys(ways)).replace(' or Input should be a valid', ' or')}"
+        for place, ways in found.items()
     ]

@@ -202,15 +202,15 @@ class NearRows:
             near = np.flatnonzero(mine & (self.head == k))
             found = [Name("neighbour", self.heads[k], ids[j]) for j in self.neighbour[near]]
             weight = self.weights[near]
-            said = weight[:, None, None] * outputs[self.neighbour[near], :, k]  # (m, R, C)
+            weighted = weight[:, None, None] * outputs[self.neighbour[near], :, k]  # (m, R, C)
             if len(found) > most:
                 kept, rest, found = group_parts(found, weight, most)
-                said, weight = (
+                weighted, weight = (
                     np.concatenate([x[kept], x[rest].sum(axis=0, keepdims=True)])
-                    for x in (said, weight)
+                    for x in (weighted, weight)
                 )
             names += found
             of_head = np.arange(outputs.shape[2]) == k
-            sums.append(said[:, None] * of_head[:, None, None])
+            sums.append(weighted[:, None] * of_head[:, None, None])
             weights.append(weight[:, None] * of_head)
         return Neighbours(names, np.concatenate(sums), np.concatenate(weights)) if names else None

@@ -15,8 +15,8 @@ How a prediction request is handled::
     current_model.Batcher.predict   computes it together with others, with a ServedModel
     answers.answer                  writes the predictions
 
-Large requests and tables are computed in other processes: see `linkdist.serve.large`. A request
-that cannot be answered raises an `errors.RefusedError` on its way.
+Large requests, tables and explanations are computed in other processes: see `linkdist.serve.large`.
+A request that cannot be answered raises an `errors.RefusedError` on its way.
 """
 
 from __future__ import annotations

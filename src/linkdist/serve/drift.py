@@ -73,7 +73,7 @@ class DriftGauges:
                 self.agreement.labels(*names).set(one.agreement.now / one.agreement.before)
 
     def clear(self) -> None:
-        """Forget the columns of the model before; several workers cannot."""
+        """Remove the columns of the previous model; with several workers, they stay."""
         self.rows.set(0)
         if SHARED not in os.environ:
             for gauge in (self.psi, self.missing, self.unseen, self.agreement, self.alarm):

@@ -43,7 +43,7 @@ HEADERS = [
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 
 SLOWEST = 1 << 14
-"""Bytes a second at which large files must be sent and large answers must be read."""
+"""Bytes per second: clients must send large files and read large answers at least as fast."""
 
 T = TypeVar("T")
 
@@ -174,8 +174,7 @@ async def save_body(
 ) -> None:
     """Write a body to a file; a large one may take longer than `seconds`.
 
-    Parts are written in turn with those of other bodies, so that no part of the event loop's time
-    is long.
+    `turn` lets one body at a time write a part, so that other requests are answered in between.
     """
     try:
         async for part in body_parts(request, max_bytes, seconds, is_file=True):

@@ -1,4 +1,4 @@
-"""Tables and large requests: computed by workers, and sent from temporary files.
+"""Tables, large requests and explanations: computed by workers, sent from temporary files.
 
 A worker is busy only while it computes. A request waits for it after its body has arrived, and the
 answer is sent after the worker is free again, so clients that send or read slowly hold up nobody.
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class LargeRequests:
-    """Answers tables and large requests.
+    """Answers tables, large requests and requests for explanations.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LargeRequests:
     spool : Spool
         The temporary files.
     requests, tables : Workers
-        The processes for large requests and for tables.
+        The processes for large requests and explanations, and those for tables.
     """
 
     def __init__(
@@ -94,13 +94,11 @@ class LargeRequests:
         self, request: Request, engine: ServedModel, body: bytes | SpooledFile, task: dict[str, Any]
     ) -> Response:
         settings = self.settings
-        if isinstance(body, bytes):
-            file = self.spool.file()
-            file.write(body)
-            body = file
-        task |= {"path": str(body.path), "rows": settings.rows, **_model(engine)}
         with ExitStack() as resources:
-            resources.push(body)
+            file = resources.enter_context(self.spool.file() if isinstance(body, bytes) else body)
+            if isinstance(body, bytes):
+                file.write(body)
+            task |= {"path": str(file.path), "rows": settings.rows, **_model(engine)}
             out = resources.enter_context(self.spool.file())
             work = self._run(self.requests, task, settings.seconds, out)
             await unless_gone(request, work)
@@ -147,7 +145,7 @@ class LargeRequests:
         resources.callback(writing.cancel)
         await unless_gone(request, _first(writing, has_grown))
         if writing.done():
-            writing.result()  # what is wrong with the table is better said by a status
+            writing.result()  # raises an error, which is better as a status than as a line
         lines = following(out, writing, has_grown, settings.seconds)
         return SentFile(out, lines_type, settings.seconds, resources.pop_all(), lines)
 

@@ -1,4 +1,4 @@
-"""Temporary files of large requests and their answers; their total size is limited."""
+"""Temporary files of requests and answers that other processes compute; their size is limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of a worker process: computes tables and large requests, one at a time.
+"""The program of a worker process: computes tables, large requests and explanations one by one.
 
 A hostile table can be a few bytes that grow to gigabytes, or work without end. A worker therefore
 is a process of its own, which has limits on memory and file size, and which the service can kill.
@@ -8,7 +8,7 @@ The service writes a task to standard input as a line of JSON, or 'cancel'. The 
 standard output with lines of JSON: sizes of the answer so far, and at the end the outcome::
 
     {"size": 65536}
-    {"done": {"features": 1200}}            rows by mode
+    {"done": {"features": 1200}}            predicted rows by mode
     {"refused": [422, "...", {}]}           status, sentence, problems of single columns
     {"failed": "Traceback ..."}             a bug
 

@@ -1,4 +1,4 @@
-"""Processes that compute tables and large requests for the service: see `linkdist.serve.worker`."""
+"""Processes that compute what takes long: see `linkdist.serve.worker` for their program."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def halves(n: int) -> tuple[IntArray, IntArray]:
     return first, second
 
 
-def telling_words(
+def informative_words(
     rows: Bags, words: Sequence[str], places: Sequence[IntArray], sizes: Sequence[int]
 ) -> list[str]:
     """The words that depend on other columns, the most dependent first.
@@ -139,7 +139,7 @@ def telling_words(
     Examples
     --------
     >>> place = np.arange(400) % 2
-    >>> telling_words([["the", "ab"[k]] for k in place], ["the", "a", "b"], [place], [3])
+    >>> informative_words([["the", "ab"[k]] for k in place], ["the", "a", "b"], [place], [3])
     ['a', 'b']
     """
     chosen_by, _ = halves(len(rows))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from linkdist.data.graph import IntArray
 from linkdist.errors import ModelError
-from linkdist.tables.agreement import COLUMNS, Array, Pair, find_pairs, moments, telling_words
+from linkdist.tables.agreement import COLUMNS, Array, Pair, find_pairs, informative_words, moments
 from linkdist.tables.bins import (
     Bins,
     bins_from_state,
@@ -185,13 +185,13 @@ def summarise_columns(
         bins = fit_bins(labels)
         columns.append(ColumnSummary(label, LABEL, bins, _known(bins.count(labels))))
     places = [one.bins.place(own) for one, own in zip(columns, values, strict=True)]
-    columns = _with_telling_words(columns, values, places)
+    columns = _with_informative_words(columns, values, places)
     places = [one.bins.place(own) for one, own in zip(columns, values, strict=True)]
     pairs = find_pairs(places, [len(one.counts) for one in columns])
     return Summary(tuple(columns), tuple(pairs))
 
 
-def _with_telling_words(
+def _with_informative_words(
     columns: Sequence[ColumnSummary], values: Sequence[Values], places: Sequence[IntArray]
 ) -> list[ColumnSummary]:
     """The same columns, with bins for words that depend on other columns."""
@@ -201,7 +201,7 @@ def _with_telling_words(
             found.append(one)
             continue
         others = [j for j in range(min(len(columns), COLUMNS)) if j != k]
-        words = telling_words(
+        words = informative_words(
             own, one.words, [places[j] for j in others], [sizes[j] for j in others]
         )
         bins = word_bins(own, words)

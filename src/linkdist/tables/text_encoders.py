@@ -23,7 +23,7 @@ WORDS = 8192
 """Maximum number of features of a text column, for its most frequent words."""
 
 LONGEST = 64
-"""Longer words have no feature; they are rather data, such as keys, and may take much memory."""
+"""Longer words have no feature: they are usually data, such as keys, and may take much memory."""
 
 WORD = re.compile(r"\w+")
 
@@ -172,6 +172,7 @@ class HashedText(Encoder):
         columns: list[int] = []
         ends = [0]
         for text in self._parse_text(column, first_row, problems).to_pylist():
+            # Not `words_of`: the words must be those of the training.
             words = WORD.findall(text.lower()) if text else ()
             columns.extend(map(self._feature, words))
             ends.append(len(columns))
