@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linkdist.serve.table_prediction import _csv
+from linkdist.serve.table_prediction import csv_text
 from linkdist.tables.csv_text import escape_formulas
 from linkdist.tables.predictions import PredictionWriter, write_table
 
@@ -88,7 +88,7 @@ def test_text_stays_as_it_is_if_asked_for_and_in_parquet(tmp_path):
 
 def test_a_service_escapes_likewise():
     batch = pa.record_batch({"=id": TEXTS[:2]})
-    assert rows_of(_csv(batch, True)) == [["'=id"], [f"'{TEXTS[0]}"], [f"'{TEXTS[1]}"]]
+    assert rows_of(csv_text(batch, True)) == [["'=id"], [f"'{TEXTS[0]}"], [f"'{TEXTS[1]}"]]
 
 
 def test_predict_says_so_and_has_an_option(papers, papers_model, tmp_path, command):

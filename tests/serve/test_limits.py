@@ -77,8 +77,8 @@ def test_17_a_disk_that_is_full_at_the_end_is_said_as_well(papers_model, papers)
     version = TestClient(make_app(Settings(str(papers_model)))).get("/readyz").json()["status"]
     messages = []
     task = {"kind": "table", "path": str(papers / "new_nodes.csv"), "name": "a.csv", "rows": 1000,
-            "lines": False, "model": str(papers_model), "version": version.split()[-1],
-            "out": "/dev/full"}  # fmt: skip
+            "lines": False, "caution": [None, None], "model": str(papers_model),
+            "version": version.split()[-1], "out": "/dev/full"}  # fmt: skip
     worker = Worker(messages.append, 1 << 50)
     worker.run(task)
     (status, text, _) = messages[-1]["refused"]
