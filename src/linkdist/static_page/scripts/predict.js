@@ -45,6 +45,9 @@ export async function predictRows({ rows }) {
   return { version: linkdist.info.version, predictions, notices: noticesOf(tallies) };
 }
 
+/** An explanation takes hundreds of predictions, which only the service computes. */
+export const explainRows = null;
+
 export async function predictTable({ table }, { signal, onUpload, onRows }) {
   onUpload(1);
   const { head, rows } = await readTable(table);
