@@ -432,7 +432,11 @@ def test_the_colours_keep_wcags_contrast(pages, scheme):
         "on-accent": ["accent", "accent-deep"],
         "wrong": ["card", "wrong-page"],
     }
-    shapes = {"edge": ["card", "page"], "accent": ["track", "track-inset"]}
+    shapes = {
+        "edge": ["card", "page"],
+        "accent": ["track", "track-inset"],
+        "warn": ["track-inset"],
+    }
     for pairs, least in [(text, 4.5), (shapes, 3)]:
         for front, backs in pairs.items():
             for back in backs:

@@ -101,10 +101,13 @@ function makeExplained(one) {
     : `The numbers are log-odds: +0.69 doubles the odds of ${label}, -0.69 halves them.`;
   const base = "The base is the prediction for a node without any values and links; the base and " +
     "all contributions sum to the result.";
-  const none = "The model knows none of the values, so the result is the base.";
+  const rest = parts.some(({ kind }) => kind === "together")
+    ? " “Together” is what words, tags or neighbours contribute jointly, beyond their single numbers."
+    : "";
+  const none = "None of the values changes the prediction, so the result is the base.";
   return make("div", { className: "explained" },
     ...(parts.length ? [makeSides(one), ...makeSidedBars(one)] : [make("p", {}, none)]),
-    makeSum(one), make("p", { className: "hint" }, `${rule} ${base}`));
+    makeSum(one), make("p", { className: "hint" }, `${rule} ${base}${rest}`));
 }
 
 /** What a bar to the left and a bar to the right mean. */
