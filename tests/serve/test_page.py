@@ -120,7 +120,7 @@ def test_a_node_is_classified_by_the_form(page, service):
         "all => all.map(track => track.firstChild.clientWidth / track.clientWidth)"
     )
     assert tracks == pytest.approx([p for _, p in ordered], abs=0.01)
-    said = page.locator("#result [role=status]").text_content()
+    said = page.locator("#result-said[role=status]").text_content()
     assert said.startswith(f"field: {answer['label']}, confidence {percent(answer['confidence'])}")
     keep(page, "result")
 
