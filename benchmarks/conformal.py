@@ -159,8 +159,8 @@ def table(cells):
             for mode in MODES if other != name else ():
                 rows.append(row(cells, of, f"{other}, {mode}", f"{name}, tested on {other}"))
     reach = (
-        f"Random labels, folds and an accuracy below the level: coverage is from {100 * min(claim):.1f} % to "
-        f"{100 * max(claim):.1f} % for a level of {100 * LEVEL:.0f} %."
+        "Random labels, folds and an accuracy below the level: coverage is from "
+        f"{100 * min(claim):.1f} % to {100 * max(claim):.1f} % for a level of {100 * LEVEL:.0f} %."
         if claim
         else ""
     )
