@@ -17,8 +17,9 @@ import pyarrow.parquet
 import pytest
 
 import linkdist
-from linkdist import LinkDistClassifier, from_features, pipeline, prediction, with_links
+from linkdist import LinkDistClassifier, exporting, from_features, pipeline, prediction, with_links
 from linkdist.artifacts.model_dir import load_model
+from linkdist.artifacts.onnx_graph.inputs import column_inputs
 from linkdist.pipeline import Options, Tables
 
 pytest.importorskip("onnx")
@@ -141,8 +142,10 @@ def check_ways(model, folder, new, expected):
     assert ids.to_pylist() == new["id"].to_pylist()
     agree(commanded, expected, **WITHIN)
     agree(by_service(model, new), expected, **WITHIN)
-    x = load_model(model).encoders.transform(new)
+    encoders = load_model(model).encoders
+    x = encoders.transform(new)
     agree(by_onnx(model, folder, {"features": x.toarray()}), expected, **WITHIN)
+    agree(by_onnx(model, folder, column_inputs(encoders, new)), expected, **WITHIN)
 
 
 def predicted(path):
@@ -154,12 +157,17 @@ def predicted(path):
 def by_onnx(model, folder, feed):
     """Run the exported file, in two pieces of different sizes."""
     path = folder / "model.onnx"
-    rows, difference = pipeline.export(load_model(model), path, rows=folder / "new.parquet")
-    assert rows == ROWS
-    assert difference <= 1e-4
+    rows, alone = folder / "new.parquet", "features" in feed
+    done = exporting.export(load_model(model), path, features_only=alone, rows=rows)
+    assert done.rows == ROWS
+    assert done.difference <= 1e-4
+    assert done.obstacles == ()
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     parts = (slice(0, 777), slice(777, None))
-    found = [session.run(None, {name: x[part] for name, x in feed.items()})[0] for part in parts]
+    found = [
+        session.run(["probabilities"], {name: x[part] for name, x in feed.items()})[0]
+        for part in parts
+    ]
     return np.concatenate(found)
 
 

@@ -145,7 +145,7 @@ def test_a_replay_buffer_of_other_sizes_is_refused(papers, papers_model, tmp_pat
     tables = ["--nodes", papers / "nodes.csv", "--edges", papers / "links.csv"]
     code, _, said = command("update", model, *tables)
     assert code == 2
-    assert "must have 1 replicas and 4101 features; found 3 and 4101" in said
+    assert "must have 1 replicas and 59 features; found 3 and 59" in said
 
 
 # a store whose digests are right ------------------------------------------------------------------
@@ -169,8 +169,8 @@ PART, LINKS = "parts/0000.", "links/0000-0000.npy"
 @pytest.mark.parametrize(
     ("name", "place", "value", "words"),
     [
-        (f"{PART}features.indices.npy", 5, 10**6, "indices must be in 0..4100; found 1000000"),
-        (f"{PART}features.indices.npy", 5, -1, "indices must be in 0..4100; found -1"),
+        (f"{PART}features.indices.npy", 5, 10**6, "indices must be in 0..58; found 1000000"),
+        (f"{PART}features.indices.npy", 5, -1, "indices must be in 0..58; found -1"),
         (f"{PART}features.indptr.npy", 3, 10**9, "indptr must not decrease"),
         (f"{PART}features.indptr.npy", -1, -1, "must contain float32 of shape"),
         (f"{PART}features.data.npy", 0, np.nan, "must contain finite numbers; 1 are not"),
@@ -209,4 +209,4 @@ def test_texts_that_end_outside_a_file_are_refused(store):
 
 def test_an_untouched_model_and_store_are_read(papers_model, store):
     assert load_model(papers_model).replay_buffer().graph.n > 0
-    assert Store.open(store).features(0).shape == (1200, 4101)
+    assert Store.open(store).features(0).shape == (1200, 59)

@@ -37,7 +37,7 @@ def test_build_info_and_check(build, command, tmp_path):
     said = words(out)
     assert "nodes 1200" in said
     assert "links 4703, 0 of them self-loops" in said
-    assert "features 4101, csr" in said
+    assert "features 59, csr" in said
     assert "biology: " in said
     assert "parts 4" in said
     assert "training takes about " in said

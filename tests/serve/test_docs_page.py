@@ -83,13 +83,14 @@ def test_every_operation_and_column_is_there(docs, document):
     )
 
 
-def test_the_example_of_rows_is_sent_by_the_button_and_by_curl(docs, document):
-    form = trial(docs(), "POST", "/v1/predict")
+@pytest.mark.parametrize("path", ["/v1/predict", "/v1/explain"])
+def test_the_example_of_rows_is_sent_by_the_button_and_by_curl(docs, document, path):
+    form = trial(docs(), "POST", path)
     words, text = sent(form)
     assert words.startswith("Status 200, application/json")
     assert json.loads(text) == json.loads(curl(form))
     body = form.get_by_label("Body")
-    content = document["paths"]["/v1/predict"]["post"]["requestBody"]["content"]
+    content = document["paths"][path]["post"]["requestBody"]["content"]
     assert json.loads(body.input_value()) == content["application/json"]["example"]
     body.fill('{"rows": [{"title": "it\'s \\"so\\" $HOME `id`", "year": 1985}]}')
     words, text = sent(form)

@@ -120,7 +120,7 @@ def test_a_node_is_classified_by_the_form(page, service):
         "all => all.map(track => track.firstChild.clientWidth / track.clientWidth)"
     )
     assert tracks == pytest.approx([p for _, p in ordered], abs=0.01)
-    said = page.locator("#result [role=status]").text_content()
+    said = page.locator("#result-said[role=status]").text_content()
     assert said.startswith(f"field: {answer['label']}, confidence {percent(answer['confidence'])}")
     keep(page, "result")
 
@@ -432,7 +432,11 @@ def test_the_colours_keep_wcags_contrast(pages, scheme):
         "on-accent": ["accent", "accent-deep"],
         "wrong": ["card", "wrong-page"],
     }
-    shapes = {"edge": ["card", "page"], "accent": ["track", "track-inset"]}
+    shapes = {
+        "edge": ["card", "page"],
+        "accent": ["track", "track-inset"],
+        "warn": ["track-inset"],
+    }
     for pairs, least in [(text, 4.5), (shapes, 3)]:
         for front, backs in pairs.items():
             for back in backs:

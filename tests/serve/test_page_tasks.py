@@ -5,6 +5,7 @@ Oracle: what the service answers to the same request without the page.
 
 import csv
 import json
+import math
 from urllib.request import Request, urlopen
 
 import pyarrow as pa
@@ -14,10 +15,11 @@ from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.serve.test_page import bars, enter, keep, percent
+from tests.serve.test_page_explain import check_parts, explained, log_odds, shown_parts
 from tests.serving import serving
 from tests.task_models import about_task, task_model
 
-NODE = {"size": 2.5, "kind": "north"}
+NODE = {"size": 3.5, "kind": "north"}
 TABLE = "node,size,kind,age\nN0,-3,north,0\nN1,0,south,1\nN2,9,,2\n"
 SCORES = {
     "regression": {"R² from features": 0.8125, "mean absolute error from features": 12.5},
@@ -96,6 +98,13 @@ def number(value):
     return f"{rounded:,.10f}".rstrip("0").rstrip(".")
 
 
+def ask_why(page, url):
+    """Press the button, and return the explanations of the service."""
+    page.get_by_role("button", name="Why?").click()
+    page.locator("#explanation").wait_for()
+    return explained(url, {"rows": [NODE]})
+
+
 @pytest.mark.parametrize("opened", [("regression", {})], indirect=True)
 def test_a_number_has_its_interval(opened):
     page, url = opened
@@ -110,6 +119,15 @@ def test_a_number_has_its_interval(opened):
     assert texts(page, "#bars .hint") == [words]
     said = page.locator("#result-said").text_content()
     assert said == f"target: {number(one['predicted'])}. {words}"
+    (why,) = ask_why(page, url)
+    largest = max(abs(why[key]) for key in ("base", "score"))
+    digits = 4 - math.floor(math.log10(largest))
+    check_parts(shown_parts(page), why["parts"], lambda value: f"{value:+.{digits}f}")
+    assert texts(page, "#explanation dd") == [
+        f"{value:+.{digits}f}" for value in (why["base"], why["score"] - why["base"], why["score"])
+    ]
+    assert texts(page, "#explanation .sides span") == ["◂ lowers margin", "raises margin ▸"]
+    assert "The numbers are in the unit of margin." in page.inner_text("#explanation")
     rows = predict_table(page, url)
     values = [float(row["predicted"]) for row in rows]
     assert texts(page, "#counts dd") == list(
@@ -157,6 +175,11 @@ def test_labels_are_chips_with_probabilities(opened):
     assert sorted(marks) == ["30%", "60%"]
     chosen = page.locator('#bars [data-chosen="true"] > :first-child').all_inner_texts()
     assert sorted(chosen) == sorted(one["labels"])
+    why = ask_why(page, url)
+    assert texts(page, "#explanation summary") == [
+        f"{label} {shares[label]}" for label in one["labels"] if len(why) > 1
+    ]
+    check_parts(shown_parts(page)[: len(why[0]["parts"])], why[0]["parts"], log_odds)
     rows = predict_table(page, url)
     names = list(one["probabilities"])
     if "labels" in rows[0]:

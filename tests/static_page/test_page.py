@@ -17,6 +17,7 @@ from linkdist.nn.network import ForkedMLP
 from linkdist.prediction import predict
 from linkdist.static_page import page as static_page
 from linkdist.static_page import runtime
+from linkdist.tables.csv_text import escape_formulas
 from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.tables.parsing import as_numbers, as_seconds
 from tests.browser import chromium
@@ -34,6 +35,8 @@ DATES = [
 ]  # fmt: skip
 FORMATS = ["ISO", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d %B %Y", "%b %d, %Y",
            "%d.%m.%Y %H:%M"]  # fmt: skip
+
+IDS = ["=1+2", "-5", "\t@x", "P1"]
 
 
 def test_a_page_needs_columns_and_the_runtime(tmp_path, papers_model, monkeypatch):
@@ -135,6 +138,7 @@ def test_the_page_predicts_as_the_command_does(opened, papers, papers_model, tmp
     page.click("#classify")
     page.wait_for_selector("#result[data-state=shown]")
     assert page.inner_text("#verdict").startswith(found["label"][0].as_py())
+    assert not page.is_visible("#why"), "only a service explains predictions"
     assert wrong == []
 
 
@@ -152,15 +156,44 @@ def test_the_page_reads_every_kind_of_column(opened, tmp_path):
     batch = pa.table(rows)
     encoders = make_feature_encoder(kinds, batch)
     encoders.partial_fit(batch.to_batches()[0])
-    network = Model(ForkedMLP(encoders.d, 3, [0]), torch.ones(1), ("a", "b", "c"))
+    network = Model(ForkedMLP(encoders.d, 3, [0]), torch.ones(1), ("=a", "+b", "@c"))
     model = tmp_path / "kinds"
     save_model(model, with_onnx(Saved(network, encoders, {"id": "node", "label": "kind"})))
     table = tmp_path / "table.csv"
-    pyarrow.csv.write_csv(batch.append_column("node", pa.array([1, 2, 3, 4])), table)
+    pyarrow.csv.write_csv(batch.append_column("node", pa.array(IDS)), table)
     predict(model, table, tmp_path / "expected.csv")
     page, wrong = opened(model)
-    check_same(downloaded(page, table), pyarrow.csv.read_csv(tmp_path / "expected.csv"))
+    found = downloaded(page, table)
+    check_same(found, pyarrow.csv.read_csv(tmp_path / "expected.csv"))
+    assert found["node"].to_pylist() == ["'=1+2", "-5", "'\t@x", "P1"]
+    said = page.locator("#table-notices li").all_inner_texts()
+    rule = "look like formulas of a spreadsheet and have a leading apostrophe in the CSV file."
+    assert said[-2:] == [f"Column node: 2 values {rule}", f"Column label: 4 values {rule}"]
+    labels = page.locator("#counts li > :first-child").all_inner_texts()
+    assert sorted(labels) == ["+b", "=a", "@c"]
     assert wrong == []
+
+
+@pytest.mark.install
+def test_the_page_escapes_formulas_as_tables_do(opened, papers_model):
+    page, _ = opened(papers_model)
+    texts = [
+        *IDS,
+        *NUMBERS,
+        *DATES,
+        "-",
+        "-1.200,50",
+        "\r=1",
+        "\n",
+        "",
+        "'=1",
+        "-5\n",
+        "+1e5",
+        "-.5",
+    ]
+    expected, _ = escape_formulas(pa.record_batch({"id": texts}))
+    code = "texts => texts.map(modules['formulas.js'].escapeFormula)"
+    assert page.evaluate(code, texts) == expected["id"].to_pylist()
 
 
 @pytest.mark.install

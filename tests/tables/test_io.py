@@ -20,6 +20,7 @@ from scipy import sparse
 from linkdist.data.links import LINKS as UNNAMED
 from linkdist.errors import LinkDistError, OptionError, TableError
 from linkdist.tables import formats as module
+from linkdist.tables import io as reading
 from linkdist.tables import links as links_module
 from linkdist.tables.feature_encoder import make_feature_encoder
 from linkdist.tables.io import open_table
@@ -162,7 +163,7 @@ def test_arrow_passes_on_the_number_of_a_system_error():
         ("t.csv", Path, "open"),
         ("t.csv", pyarrow.csv, "open_csv"),
         ("t.csv", module.Csv, "_read"),
-        ("t.parquet", Path, "open"),
+        ("t.parquet", reading, "open_regular"),
         ("t.parquet", pyarrow.parquet, "ParquetFile"),
         ("t.parquet", pyarrow.parquet.ParquetFile, "iter_batches"),
     ],

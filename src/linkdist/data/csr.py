@@ -68,8 +68,8 @@ def check_indices(matrix: Any) -> None:  # noqa: ANN401
 
     Examples
     --------
-    >>> check_indices(sparse.csr_matrix(np.eye(2)))
-    >>> from scipy.sparse import csc_matrix
+    >>> from scipy.sparse import csc_matrix, csr_matrix
+    >>> check_indices(csr_matrix(np.eye(2)))
     >>> matrix = csc_matrix(np.eye(2))
     >>> matrix.indptr[1] = 7
     >>> check_indices(matrix)

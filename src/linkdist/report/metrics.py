@@ -247,7 +247,7 @@ def compute_metrics(
     (179, 20)
     """
     model = result.model
-    inputs, probabilities = _predict(graph, result)
+    inputs, probabilities = predict_modes(graph, result)
     p = probabilities["features"].mean(axis=0)  # (n, C)
     relations = _relations(graph, result)
     if map is None:
@@ -306,7 +306,7 @@ def _evaluate_classes(
         rows = [split.validation for split in splits]
         truth, nodes = graph.labels[np.concatenate(rows)], len(np.unique(np.concatenate(rows)))
         found = {}
-        for mode, each in (probabilities or _predict(graph, result)[1]).items():
+        for mode, each in (probabilities or predict_modes(graph, result)[1]).items():
             p = np.concatenate([p[v] for p, v in zip(each, rows, strict=True)])
             found[mode] = HeldOut(p, truth, p)
     else:
@@ -321,7 +321,7 @@ def _by_accuracy(result: Fit) -> bool:
     return result.estimates is None or result.estimates.measure == "accuracy"
 
 
-def _predict(graph: Graph, result: Fit) -> tuple[Inputs, dict[str, Array]]:
+def predict_modes(graph: Graph, result: Fit) -> tuple[Inputs, dict[str, Array]]:
     """Return the inputs and the predictions (R, n, C) of both prediction modes."""
     inputs = result.inputs or make_inputs(graph.features, result.model.alpha.device)
     neighbours = result.neighbours or relations_of(graph, graph.n, inputs.device)

@@ -14,6 +14,7 @@ import numpy as np
 from linkdist.data.graph import Graph
 from linkdist.data.splits import Split
 from linkdist.report.held_out import held_out_predictions
+from linkdist.report.metrics import predict_modes
 from linkdist.tables.column_summary import summarise_predictions
 from linkdist.tables.prediction_columns import MODES, PredictionColumns
 from linkdist.tables.prediction_values import prediction_values
@@ -50,10 +51,8 @@ def reference_predictions(
     >>> [one["name"] for one in reference_predictions(result, graph, splits, columns)["links"]]
     ['predicted class', 'confidence']
     """
-    known = {
-        "features": result.model.predict_proba(graph.features),
-        "links": result.model.predict_proba(graph.features, graph.all_links),
-    }
+    _, each = predict_modes(graph, result)
+    known = {mode: p.mean(axis=0).astype(np.float32) for mode, p in each.items()}
     held_out = held_out_predictions(result, graph.task)
     new = {mode: one.ranked.astype(np.float32) for mode, one in held_out.items()}
     if not new and len(splits[0].validation):

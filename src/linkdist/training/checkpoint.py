@@ -118,10 +118,11 @@ class Keeper(ABC):
 
     def _about(self) -> Mapping[str, str] | None:
         """The metadata of the file, if it is the state of a training; unverified."""
+        with self._open() as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            header = stream.read(min(size, HEADER))
         try:
-            with self._open() as stream:
-                size = int.from_bytes(stream.read(8), "little")
-                about = json.loads(stream.read(min(size, HEADER)))["__metadata__"]
+            about = json.loads(header)["__metadata__"]
         except (ValueError, LookupError, TypeError, RecursionError):
             return None
         known = isinstance(about, dict) and about.keys() >= {"training", "format", "epochs"}

@@ -77,12 +77,17 @@ export function showNotices(list, notices = []) {
  * entry may have the position of a `mark`, and whether the bar `isChosen`.
  */
 export function makeBars(entries) {
-  const list = make("ul", { className: "bars" }, ...entries.map(makeBar));
-  if (entries.length <= FIRST) return [list];
+  return makeFolded(make("ul", { className: "bars" }, ...entries.map(makeBar)));
+}
+
+/** A list and, if it is long, the button that shows all of it. */
+export function makeFolded(list) {
+  const count = list.childElementCount;
+  if (count <= FIRST) return [list];
   const more = make("button", { type: "button", className: "quiet" });
   const collapse = (isCollapsed) => {
     for (const item of [...list.children].slice(FIRST)) show(item, !isCollapsed);
-    const all = `Show all ${formatNumber(entries.length)}`;
+    const all = `Show all ${formatNumber(count)}`;
     more.textContent = isCollapsed ? all : `Show the first ${FIRST}`;
     more.setAttribute("aria-expanded", !isCollapsed);
   };

@@ -1,6 +1,7 @@
 // The form that predicts one node, and its result.
 
 import { byId, show, showNotices, UserError } from "./dom.js";
+import { makeExplanation } from "./explain.js";
 import { makeField } from "./fields.js";
 import { makeNeighbours } from "./neighbours.js";
 import { predictRows } from "./predict.js";
@@ -11,6 +12,7 @@ export function makeForm(model) {
   const fields = (model.columns ?? [features]).map(makeField);
   const result = byId("result");
   const task = makeTask(model);
+  const explanation = makeExplanation(model);
   let running = null;
   byId("classify").textContent = task.words.action;
   byId("form-hint").textContent = model.columns
@@ -24,10 +26,12 @@ export function makeForm(model) {
   const predict = async ({ values, links }) => {
     const named = fields.map((field, index) => [field.column.name, values[index]]);
     const rows = [model.columns ? Object.fromEntries(named) : values[0]];
-    const answer = await predictRows({ rows, ...links }, { signal: running.signal });
+    const request = { rows, ...links };
+    const answer = await predictRows(request, { signal: running.signal });
     show(byId("replaced"), answer.version !== model.version);
     showResult(task, answer.predictions[0]);
     showNotices(byId("notices"), answer.notices);
+    explanation.offer(request, answer.version);
   };
   byId("form").onsubmit = async (event) => {
     event.preventDefault();
@@ -49,12 +53,14 @@ export function makeForm(model) {
     clearFormError();
     for (const field of [...fields, neighbours]) field.clear();
     showNoResult(task);
+    explanation.hide();
     fields[0]?.input.focus();
   };
   byId("form").oninput = () => {
     clearFormError();
     if (result.dataset.state !== "shown") return;
     result.dataset.state = "stale";
+    explanation.hide();
     byId("result-words").textContent = "This result is for the values before your change.";
   };
 }

@@ -2,6 +2,7 @@
 //
 // modelInfo()                          the description of the model, as in GET /v1/model
 // predictRows(request, options)        the predictions of rows, as in POST /v1/predict
+// explainRows(request, options)        what speaks for them, as in POST /v1/explain; may be null
 // predictTable(files, options)         the predictions of a table, as CSV text in parts
 //
 // What is wrong with a request or with the connection is thrown as a UserError. An `AbortSignal` in
@@ -33,10 +34,15 @@ export const modelInfo = () => fetchJson("v1/model");
 export const openapi = () => fetchJson(addresses.openapi);
 
 /** Predict `{ rows, neighbours, links }`; returns `{ version, predictions, notices }`. */
-export function predictRows(request, { signal } = {}) {
+export const predictRows = (request, options) => postJson("v1/predict", request, options);
+
+/** Explain the same request; returns `{ version, explanations, notices }`. */
+export const explainRows = (request, options) => postJson("v1/explain", request, options);
+
+function postJson(path, request, { signal } = {}) {
   const headers = { "Content-Type": "application/json" };
   const body = JSON.stringify(request);
-  return fetchJson("v1/predict", { method: "POST", headers, body, signal });
+  return fetchJson(path, { method: "POST", headers, body, signal });
 }
 
 /**

@@ -147,7 +147,9 @@ class Counts {
 
   add(cells) {
     this.rows += 1;
-    for (const label of this.labelsOf(cells)) {
+    for (const text of this.labelsOf(cells)) {
+      // In a CSV file, a label that looks like a formula has a leading apostrophe.
+      const label = this.counts.has(text) ? text : text.replace(/^'/, "");
       this.counts.set(label, (this.counts.get(label) ?? 0) + 1);
     }
   }

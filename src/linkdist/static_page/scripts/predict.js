@@ -3,6 +3,7 @@
 
 import { findSeparator, parseCsv } from "./csv.js";
 import { UserError } from "./dom.js";
+import { Formulas } from "./formulas.js";
 import { readColumn, Tally } from "./values.js";
 
 const ROWS = 1000; // a batch, after which the page can react
@@ -45,6 +46,9 @@ export async function predictRows({ rows }) {
   return { version: linkdist.info.version, predictions, notices: noticesOf(tallies) };
 }
 
+/** An explanation takes hundreds of predictions, which only the service computes. */
+export const explainRows = null;
+
 export async function predictTable({ table }, { signal, onUpload, onRows }) {
   onUpload(1);
   const { head, rows } = await readTable(table);
@@ -57,6 +61,7 @@ export async function predictTable({ table }, { signal, onUpload, onRows }) {
   }
   if (!rows.length) throw new UserError(`${table.name} has no rows.`);
   const tallies = linkdist.columns.map((column) => new Tally(column));
+  const formulas = new Formulas([...(id ? [id] : []), ...linkdist.names]);
   const total = rows.length;
   for (let start = 0; start < total; start += ROWS) {
     if (signal?.aborted) throw new DOMException("The prediction was cancelled.", "AbortError");
@@ -66,14 +71,13 @@ export async function predictTable({ table }, { signal, onUpload, onRows }) {
       return batch.map((row) => row[place]);
     }, tallies);
     const lines = batch.map((row, index) =>
-      [...(id ? [row[head.indexOf(id)]] : []), ...cellsOf(outputs, index)]);
-    const header = [...(id ? [id] : []), ...linkdist.names];
-    const csv = [...(start ? [] : [header]), ...lines].map(formatLine).join("");
+      formulas.row([...(id ? [row[head.indexOf(id)]] : []), ...cellsOf(outputs, index)]));
+    const csv = [...(start ? [] : [formulas.header()]), ...lines].map(formatLine).join("");
     onRows({ csv, done: start + batch.length, total });
     await new Promise((resolve) => { setTimeout(resolve); });
   }
   for (const tally of tallies) tally.check();
-  return { rows: total, notices: noticesOf(tallies) };
+  return { rows: total, notices: [...noticesOf(tallies), ...formulas.notices()] };
 }
 
 async function readTable(file) {
