@@ -18,7 +18,7 @@ from linkdist.artifacts.onnx import with_onnx
 from linkdist.model import Model
 from linkdist.nn.network import ForkedMLP
 from linkdist.serve.app import make_app
-from linkdist.serve.current_model import compute
+from linkdist.serve.compute import compute
 from linkdist.serve.errors import RefusedError
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings

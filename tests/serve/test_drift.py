@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from linkdist.inference.drift_table import Reference, drift
 from linkdist.serve.app import make_app
-from linkdist.serve.current_model import compute
+from linkdist.serve.compute import compute
 from linkdist.serve.drift import DriftWatch, make_watch
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.served_model import ServedModel

@@ -15,7 +15,7 @@ from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.artifacts.onnx import with_onnx
 from linkdist.errors import ModelError
 from linkdist.serve.app import make_app
-from linkdist.serve.current_model import compute
+from linkdist.serve.compute import compute
 from linkdist.serve.served_model import ServedModel
 from linkdist.serve.settings import Settings
 from linkdist.tables.feature_encoder import make_feature_encoder

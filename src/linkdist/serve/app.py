@@ -12,7 +12,7 @@ How a prediction request is handled::
     app.predict                     the address
     spool.read_spooled              reads the body, within limits
     schema.RequestSchema.read       validates it
-    current_model.Batcher.predict   computes it together with others, with a ServedModel
+    current_model.Batcher.predict   computes it together with others: compute.compute
     answers.answer                  writes the predictions
 
 Large requests, tables and explanations are computed in other processes: see `linkdist.serve.large`.

@@ -14,21 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-
 from linkdist.artifacts.manifest import HEADER
 from linkdist.data.graph import FloatArray
 from linkdist.errors import LinkDistError
 from linkdist.serve.answers import RefusedModel
+from linkdist.serve.compute import Result, compute
 from linkdist.serve.drift import DriftWatch, make_watch
 from linkdist.serve.errors import RefusedError
-from linkdist.serve.link_schema import join_links
 from linkdist.serve.metrics import Metrics
 from linkdist.serve.schema import PredictionRequest
 from linkdist.serve.served_model import ServedModel
@@ -39,9 +36,6 @@ BATCH_ROWS = 4096
 INTERVAL = 1.0
 """Seconds between two checks of the directory."""
 
-TOO_LARGE = "The values are too large: the model gives no prediction. Send smaller numbers."
-
-Result: TypeAlias = FloatArray | Exception
 Waiting: TypeAlias = tuple[PredictionRequest, "asyncio.Future[Result]"]
 
 log = logging.getLogger("linkdist.serve")
@@ -208,22 +202,3 @@ class Batcher:
             rows += batch[-1][0].count
         self._rows -= rows
         return batch
-
-
-def compute(engine: ServedModel, requests: Sequence[PredictionRequest]) -> list[Result]:
-    """Compute the probabilities or numbers of several requests at once.
-
-    Returns
-    -------
-    list of (rows, C) array or Exception
-        One for each request. A request that cannot be computed does not affect the others.
-    """
-    columns = {
-        name: [value for request in requests for value in request.columns[name]]
-        for name in requests[0].columns
-    }
-    starts = np.cumsum([0, *(request.count for request in requests)]).tolist()
-    links = join_links([(one.links, start) for one, start in zip(requests, starts, strict=False)])
-    p = engine.probabilities(engine.schema.encode(columns), links)
-    parts = [p[start : start + one.rows] for start, one in zip(starts, requests, strict=False)]
-    return [part if np.isfinite(part).all() else RefusedError(422, TOO_LARGE) for part in parts]

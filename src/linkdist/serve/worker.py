@@ -32,7 +32,7 @@ from typing import IO, Any
 
 from linkdist.errors import LinkDistError
 from linkdist.serve.answers import answer, check_values
-from linkdist.serve.current_model import compute
+from linkdist.serve.compute import compute
 from linkdist.serve.errors import RefusedError, no_space
 from linkdist.serve.explanations import explain_request
 from linkdist.serve.served_model import ServedModel
