@@ -61,15 +61,18 @@ class Full(io.RawIOBase):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("what", ["table", "request"])
+@pytest.mark.parametrize("what", ["table", "request", "explanation"])
 def test_17_a_full_disk_is_said_in_json(client, monkeypatch, what):
     monkeypatch.setattr(spool, "NamedTemporaryFile", lambda **_: Full())
     if what == "table":
         answer = client.post("/v1/predict/table?name=a.csv", content=b"paper,title\n1,a\n")
-    else:
+    elif what == "request":
         answer = ask(client, [{"title": "x" * 18_000}])
+    else:
+        answer = client.post("/v1/explain", json={"rows": [{"title": "x"}]})
     assert answer.status_code == 507
     assert "No space left on device" in answer.json()["error"]
+    assert client.app.app.state.large.spool.used == 0
 
 
 def test_17_a_disk_that_is_full_at_the_end_is_said_as_well(papers_model, papers):

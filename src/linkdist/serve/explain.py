@@ -16,7 +16,7 @@ from linkdist.serve.spool import read_spooled
 MAX_BYTES = 1 << 20
 """Largest size of a request."""
 
-router = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422))
+router = APIRouter(tags=["predict"], responses=refusals(400, 408, 413, 415, 422, 507))
 
 
 @router.post("/v1/explain", summary="Explain predictions", response_model=ExplainAnswer)
