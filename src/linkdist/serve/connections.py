@@ -51,6 +51,7 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._open: set[BoundedProtocol] = set()
+        self._waiting: dict[BoundedProtocol, None] = {}  # the one that waits longest comes first
         self._sweeps = False
 
     def add(self, new: BoundedProtocol) -> bool:
@@ -68,14 +69,21 @@ class Connections:
     def remove(self, old: BoundedProtocol) -> None:
         """Remove a connection that is closed."""
         self._open.discard(old)
+        self._waiting.pop(old, None)
+
+    def waits(self, one: BoundedProtocol, is_waiting: bool) -> None:
+        """Note that a connection waits for its client from now on, or no longer."""
+        self._waiting.pop(one, None)
+        if is_waiting:
+            self._waiting[one] = None
 
     def _drop_longest_waiting(self) -> bool:
-        waiting = [one for one in self._open if one.since is not None]
-        if waiting:
-            longest = min(waiting, key=lambda one: one.since or 0.0)
-            self._open.discard(longest)
-            longest.transport.abort()
-        return bool(waiting)
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return False
+        self.remove(longest)
+        longest.transport.abort()
+        return True
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         for one in list(self._open):
@@ -108,8 +116,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection."""
         super().connection_made(transport)
-        self.since = time.monotonic()
-        if not connections().add(self):
+        has_room = connections().add(self)
+        self._expect(True)
+        if not has_room:
             self.app: Any = _only_health(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -128,7 +137,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         if self._is_idle():
-            self.since, self._in_head = time.monotonic(), True
+            self._expect(True)
+            self._in_head = True
 
     def on_headers_complete(self) -> None:
         """The headers of a request are complete."""
@@ -150,14 +160,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """A request is complete; the service works on it now."""
         self._overhead = 0
         if not self._is_idle():
-            self.since = None
+            self._expect(False)
         if self.cycle is not None:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """An answer is complete; the client may send the next request."""
         if not self.pipeline:
-            self.since, self._in_head = time.monotonic(), True
+            self._expect(True)
+            self._in_head = True
         super().on_response_complete()
 
     def check(self, now: float, settings: Settings) -> None:
@@ -170,6 +181,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head and self.since is not None and now - self.since > settings.header_seconds:
             text = f"the headers did not arrive within {settings.header_seconds:g} seconds."
             self._refuse(408, text)
+
+    def _expect(self, is_waiting: bool) -> None:
+        """Note whether the client is expected to send."""
+        self.since = time.monotonic() if is_waiting else None
+        connections().waits(self, is_waiting)
 
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
