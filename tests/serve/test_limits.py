@@ -158,13 +158,15 @@ def test_a_full_service_drops_who_waits_longest_and_keeps_a_reserve(monkeypatch)
     monkeypatch.setattr(module, "RESERVE", 1)
     table = Connections(Settings("model", connections=2))
     table._sweeps = True
-    old, older, working = connection(2.0), connection(1.0), connection(None)
-    assert table.add(old)
-    assert table.add(older)
+    again, oldest, working = (connection(None) for _ in range(3))
+    for one in (again, oldest):
+        assert table.add(one)
+        table.waits(one, True)
+    table.waits(again, True)  # after its next request
     assert table.add(working)  # takes the place of the one that waits longest
-    assert (old.transport.is_aborted, older.transport.is_aborted) == (False, True)
-    old.since = None
-    health, late = connection(None), connection(3.0)
+    assert (again.transport.is_aborted, oldest.transport.is_aborted) == (False, True)
+    table.waits(again, False)
+    health, late = connection(None), connection(None)
     assert not table.add(health)  # the service works on both others
     assert not health.transport.is_aborted
     assert not table.add(late)
