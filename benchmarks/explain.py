@@ -23,10 +23,11 @@ from scipy import sparse
 from linkdist import pipeline
 from linkdist.inference.engine import Engine
 from linkdist.inference.explain import explain
-from linkdist.inference.explain_parts import RowParts, split_words
+from linkdist.inference.explain_parts import RowParts
 from linkdist.inference.explain_table import explain_table
 from linkdist.inference.shapley import shapley_values
 from linkdist.tables.predictions import write_table
+from linkdist.tables.text_encoders import words_of
 
 PAPERS = Path(__file__).parent.parent / "examples" / "papers"
 PERMUTED = 1024
@@ -57,7 +58,7 @@ def log_odds(engine, batch, k):
 
 def occlusion(engine, row, text, k):
     """How much each word of a text adds to the log-odds, by removing it from the table."""
-    words = split_words(row.column(text.name)[0].as_py() or "")
+    words = words_of(row.column(text.name)[0].as_py() or "")
     without = {word: " ".join(one for one in words if one != word) for word in words}
     place = row.schema.get_field_index(text.name)
     columns = [
