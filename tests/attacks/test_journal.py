@@ -77,7 +77,7 @@ def test_a_link_in_place_of_a_file_starts_over(killed):
     outside = killed.parent / "outside"
     (killed / NAME).unlink()
     (killed / NAME).symlink_to(outside)
-    for listed in ({NAME: 0}, {}):  # truncated by its length, or opened anew
+    for listed in ({NAME: 0}, {}):  # truncated by its length, or opened again
         edit(killed, **listed)
         assert resume(killed) == {}
         assert outside.read_bytes() == b"somebody's work"
