@@ -13,8 +13,8 @@ from linkdist.report.svg import Axis, drawing, line, percent, plain, short, tag
 MOST_CHARTS = 60
 """Columns with a chart of their own, the worst first."""
 
-WIDTH, LEFT, RIGHT, ROW, FOOT = 460, 130, 16, 24, 26
-NAME = 18
+WIDTH, LEFT, RIGHT, ROW, FOOT = 460, 140, 16, 24, 26
+NAME = 17
 """Number of characters of a name beside a chart."""
 
 SCALE = 1.0
