@@ -5,7 +5,7 @@
             failed, by bisection; rows a second at 64 rows a request
     swap    minutes of load while a model is put in place every 20 s: failed requests, memory
 
-Two models: papers (a text, a category, a number; 4,101 features) and digits (64 numbers).
+Two models: papers (a text, a category, a number) and digits (64 numbers).
 Usage: python benchmarks/serving.py [start] [rate] [swap] [--minutes 10] [--python PYTHON]
 PYTHON is the interpreter of an environment with linkdist-serve; its results are serving-small.
 """
