@@ -41,13 +41,15 @@ NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, synced: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that replaces `path` when the block ends without an exception.
 
     Parameters
     ----------
     path : Path
         The file. Its folder must exist.
+    synced : bool, optional
+        Whether to wait until the disk has the content.
 
     Yields
     ------
@@ -73,7 +75,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with _created(aside) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                os.fsync(file.fileno())
             if not WINDOWS:  # the lock on the file lasts until it has its name
                 aside.replace(path)
         if WINDOWS:  # which renames no open file
@@ -433,6 +436,18 @@ def _exchange(one: Path, other: Path) -> bool:
     if failed and number not in NOT_OFFERED:
         raise OSError(number, os.strerror(number), str(other))
     return not failed
+
+
+def stage_folder(out: Path) -> Path:
+    """The folder of the arrays that a training on a store writes before its model directory.
+
+    Examples
+    --------
+    >>> stage_folder(Path("models/papers")).name
+    '.papers.stages'
+    """
+    target = out.resolve()
+    return target.parent / f".{target.name}.stages"
 
 
 def state_file(out: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Option
 
-from linkdist._files import state_file
+from linkdist._files import stage_folder, state_file
 from linkdist.cli.console import Bars, note, print_table
 from linkdist.cli.options import (
     Address,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from linkdist.training.measures import Measure
 
 
-FOR_TABLES = ("--budget", "--hold-out-graphs", "--metric", "--class-weight", "--loss")
+FOR_TABLES = ("--budget", "--hold-out-graphs")
 """Options of a training that need tables."""
 
 
@@ -57,13 +57,22 @@ class Store:
         str | None,
         Option(
             metavar="SIZE",
-            help="The amount of the store that training may hold in memory, such as 500MB.",
+            help="The memory that training may use beyond that of the program itself, such as "
+            "500MB.",
             show_default="2GB; on a GPU, its free memory",
         ),
     ] = None
     workers: Annotated[
         int | None, Option(help="Number of Ray processes that share the links of the store.")
     ] = None
+    gpus_per_worker: Annotated[
+        float,
+        Option(
+            help="Number of GPUs of each of the --workers. Two workers with 0.5 share one. With "
+            "0, the workers train on CPUs.",
+            min=0,
+        ),
+    ] = 0.0
     address: Address = None
     checkpoints: Annotated[
         str | None,
@@ -111,10 +120,10 @@ class Training:
     method: Annotated[
         str | None,
         Option(
-            help="The training method. 'selflinkdist' trains one network with a panel of teachers "
-            "and needs tables. 'linkdist' and 'colinkdist' are the paper's methods; the second "
-            "also uses random node pairs.",
-            show_default="selflinkdist; for a --store colinkdist",
+            help="The training method. 'selflinkdist' trains one network with a panel of "
+            "teachers. 'linkdist' and 'colinkdist' are the paper's methods; the second also uses "
+            "random node pairs.",
+            show_default="selflinkdist",
         ),
     ] = None
     epochs: Epochs = None
@@ -233,7 +242,8 @@ def _train_on_tables(
 
     if misplaced := given(store):
         raise OptionError(
-            "--memory, --workers, --address and --checkpoints are for training on a --store; "
+            "--memory, --workers, --gpus-per-worker, --address and --checkpoints are for training "
+            "on a --store; "
             f"found {', '.join(misplaced)}."
         )
     there = {*given(nodes), *given(links), *given(output)}
@@ -258,7 +268,7 @@ def _train_on_tables(
 def _train_on_store(
     store: Store, for_tables: list[str], training: Training, network: Network, output: Output
 ) -> Saved:
-    from linkdist.distributed.pipeline import METHOD, train_store
+    from linkdist.distributed.pipeline import train_store
     from linkdist.distributed.ray_train import train_by_workers
     from linkdist.pipeline import Options
     from linkdist.store.plan import parse_memory
@@ -268,12 +278,15 @@ def _train_on_store(
     if output.out is None or misplaced:
         raise OptionError(
             "training on a --store needs --out. It takes no tables, no columns and no "
-            f"{', '.join(FOR_TABLES)}, because a store contains its columns and selflinkdist "
-            f"cannot train on it. Found {', '.join(misplaced) or 'no --out'}."
+            f"{' and no '.join(FOR_TABLES)}, because a store contains one graph and its columns. "
+            f"Found {', '.join(misplaced) or 'no --out'}."
         )
-    if store.workers is None and (store.address or store.checkpoints):
-        raise OptionError("--address and --checkpoints need --workers, the number of processes.")
-    options = Options.of(**{"method": METHOD, **training.arguments(network)})
+    if store.workers is None and (store.address or store.checkpoints or store.gpus_per_worker):
+        raise OptionError(
+            "--address, --checkpoints and --gpus-per-worker need --workers, the number of "
+            "processes."
+        )
+    options = Options.of(**training.arguments(network))
     memory = None if store.memory is None else parse_memory(store.memory)
     where = (store.store, output.out, options, memory)
     with Bars(output.quiet, partial(_kept, output.out)) as bars:
@@ -281,15 +294,15 @@ def _train_on_store(
             return train_store(*where, resume=output.resume, force=output.force, callback=bars)
         return train_by_workers(
             *where, store.workers, address=store.address, checkpoints=store.checkpoints,
-            resume=output.resume, force=output.force, callback=bars,
+            gpus=store.gpus_per_worker, resume=output.resume, force=output.force, callback=bars,
         )  # fmt: skip
 
 
 def _kept(out: Path) -> str:
     """Say what an interrupted training leaves, and how to continue."""
-    if not state_file(out).exists():
+    if not state_file(out).exists() and not stage_folder(out).exists():
         return "Interrupted before the first checkpoint, so nothing is kept."
-    return f"The last checkpoint is kept. Continue with:\n{same_command('--resume')}"
+    return f"What is done is kept. Continue with:\n{same_command('--resume')}"
 
 
 def parse_time(text: str) -> float:

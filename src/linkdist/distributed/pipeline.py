@@ -1,4 +1,9 @@
-"""Training from a store: what `linkdist train --store` does, in one call."""
+"""Training from a store: what `linkdist train --store` does, in one call.
+
+A store that fits into memory is read as a graph and trained like one (`linkdist.pipeline`), with
+the same result. A larger one is trained part by part: by SelfLinkDist in stages
+(`distributed.panel`), by the paper's methods in rounds of links (`distributed.trainer`).
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,48 @@ import json
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import torch
 
+from linkdist._files import stage_folder
 from linkdist.artifacts.model_dir import Saved
-from linkdist.distributed.survey import Survey, survey
-from linkdist.distributed.trainer import Schedule, batch_for, check_memory, fits_whole, train_rounds
+from linkdist.distributed.group import SingleProcess
+from linkdist.distributed.panel.fitting import Resources, fit_store
+from linkdist.distributed.panel.sample import Sample
+from linkdist.distributed.stages import Staged, check_disk
+from linkdist.distributed.survey import Survey, part_rows, survey
+from linkdist.distributed.trainer import (
+    MAX_BATCH,
+    MIN_STEPS,
+    Schedule,
+    batch_for,
+    check_memory,
+    fits_whole,
+    train_rounds,
+)
 from linkdist.errors import OptionError
 from linkdist.model import Model
-from linkdist.pipeline import Options, Trained, train
+from linkdist.pipeline import GraphSource, Options, Trained, train
 from linkdist.progress import Callback
 from linkdist.store.format import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
+from linkdist.store.whole import read_whole
 from linkdist.training.checkpoint import Keeper, TrainingRun, checkpoint_beside
 from linkdist.training.fit import Fit
-from linkdist.training.link_task import METHODS, LinkTraining, epochs_for
-from linkdist.training.loop import find_device
+from linkdist.training.link_task import LinkTraining, epochs_for
+from linkdist.training.loop import BATCH, find_device
+from linkdist.training.panel.fitting import FEW, FEW_NUMBERS
+from linkdist.training.panel.replicas import FOLDS
 from linkdist.training.replay import make_replay_buffer
 
-METHOD = "colinkdist"
-"""The default method for a store: SelfLinkDist needs all nodes in memory."""
+PANEL = "selflinkdist"
+LINK_BYTES = 160
+"""Bytes of a link of a graph in memory while SelfLinkDist trains on it."""
+ROW_COPIES = 4
+"""Copies of the outputs of a node in memory for each replica."""
 
 
 def train_store(
@@ -51,7 +77,7 @@ def train_store(
     options : Options
         How to train.
     memory : int, optional
-        Number of bytes of the store that training may hold; see `room_on`.
+        Number of bytes that training may hold, beyond those of the program; see `room_on`.
     resume : bool
         Whether to continue an interrupted training of the same store and options.
     force : bool
@@ -77,31 +103,66 @@ class StoreSource:
     directory : Path
         The store.
     memory : int, optional
-        Number of bytes of it that training may hold.
+        Number of bytes that training may hold.
     """
 
     directory: Path
     memory: int | None = None
     resume_rule = "store, options and --memory, by one process or by workers"
-    unit = "rounds"
+    unit = "slices of the nodes"
 
     def open(self, out: Path, options: Options, callback: Callback) -> Keeper:
         """Open the store; return the checkpoint next to the model directory."""
         self.device = find_device(options.device)
-        room = self.open_store(options, self.device)
-        self.whole = fits_whole(self.store, room, self.device)
-        order = "whole" if self.whole else "rounds"
-        return checkpoint_beside(out, digest_of(self.store, options, order))
+        self.open_store(options, self.device)
+        panel = options.method == PANEL
+        whole = panel_fits if panel else fits_whole
+        self.whole = whole(self.store, self.room, self.device)
+        order = "whole" if self.whole else "stages" if panel else "rounds"
+        checkpoint = checkpoint_beside(out, digest_of(self.store, options, order))
+        if not panel or self.whole:
+            self.unit = "epochs" if panel else "rounds"
+            return checkpoint
+        return self.staged(checkpoint, out, options)
 
-    def open_store(self, options: Options, device: torch.device) -> int:
-        """Open the store if it can be trained like this; return the bytes that it may take."""
-        check_method(options)
-        self.store, room = Store.open(self.directory), room_on(device, self.memory)
-        check_memory(self.store, room)
-        return room
+    def open_store(self, options: Options, device: torch.device) -> None:
+        """Open the store if it can be trained like this."""
+        self.store = Store.open(self.directory)
+        check_options(options, self.store)
+        self.room = room_on(device, self.memory)
+        check_memory(self.store, self.room)
+
+    def staged(self, checkpoint: Keeper, out: Path, options: Options) -> Staged:
+        """A checkpoint with a folder for arrays, if these fit on the disk."""
+        staged = Staged(checkpoint, stage_folder(out))
+        check_disk(self.store, staged.folder, options.replicas, has_folds(self.store, options))
+        return staged
 
     def train(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
-        """Train on the buckets of the store."""
+        """Train on the store."""
+        if options.method != PANEL:
+            return self._train_rounds(options, checkpoint, callback)
+        if self.whole:
+            return self._train_whole(options, checkpoint, callback)
+        assert isinstance(checkpoint, Staged)
+        started = time.perf_counter()
+        resources = Resources(
+            checkpoint.folder, self.device, self.room,
+            options.hyperparameters.batch_size or node_batch(self.store, self.device),
+            SingleProcess(), TrainingRun(checkpoint, callback.progress), callback,
+        )  # fmt: skip
+        result, sample = fit_store(self.store, options, resources)
+        return self.trained_panel(sample, options, result, started)
+
+    def _train_whole(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
+        """Train like on a graph in memory, which the store becomes."""
+        callback.stage("reading the store")
+        graph, _ = read_whole(self.store)
+        ids = pa.concat_arrays([self.store.ids(part) for part in range(self.store.P)]).to_pylist()
+        source = GraphSource(graph, ids, self.about(f"{self.store.m} links"), self.store.encoders)
+        return source.train(options, checkpoint, callback)
+
+    def _train_rounds(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
         started, store, hyper = time.perf_counter(), self.store, options.hyperparameters
         found = survey(store, options.share, options.seed, callback)
         epochs = options.epochs or epochs_for(found.degree)
@@ -114,16 +175,34 @@ class StoreSource:
         )  # fmt: skip
         return self.trained(found, options, fit_of(store, stage, epochs), started)
 
+    def about(self, links: str) -> dict[str, Any]:
+        """What a model directory records of the data."""
+        store = self.store
+        labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
+        return {**store.about, "data": {"nodes": store.n, "labels": labels, "links": links}}
+
     def trained(self, found: Survey, options: Options, result: Fit, started: float) -> Trained:
         """A fitted model with what is needed to evaluate it on the sample of the store."""
-        store, splits = self.store, [found.split] * options.replicas
-        labels = dict(zip(store.classes, store.manifest.labelled, strict=True))
-        data = {"nodes": store.n, "labels": labels, "links": f"{store.m} links"}
+        splits = [found.split] * options.replicas
         replay = make_replay_buffer(found.sample, splits, options.seed)
         replay = replace(replay, tally=found.tally, schedule=epochs_for(found.degree))
-        about = {**store.about, "data": data}
+        about = self.about(f"{self.store.m} links")
         result = replace(result, seconds=time.perf_counter() - started)
-        return Trained(result, found.sample, splits, about, replay, store.encoders)
+        return Trained(result, found.sample, splits, about, replay, self.store.encoders)
+
+    def trained_panel(
+        self, sample: Sample, options: Options, result: Fit, started: float
+    ) -> Trained:
+        """The same for SelfLinkDist, with the ids of the sample for a report."""
+        found = replace(sample.survey, split=sample.splits[0])
+        trained = self.trained(found, options, result, started)
+        ids = [
+            one
+            for part, rows in part_rows(found.nodes)
+            for one in self.store.ids(part).take(pa.array(rows)).to_pylist()
+        ]
+        data = {**trained.about["data"], "sample": found.sample.n}
+        return replace(trained, ids=ids, about={**trained.about, "data": data})
 
 
 def fit_of(store: Store, stage: LinkTraining, epochs: int) -> Fit:
@@ -150,23 +229,52 @@ def room_on(device: torch.device, memory: int | None) -> int:
     return free if memory is None else min(memory, free)
 
 
-def check_method(options: Options) -> None:
-    """Raise an OptionError for what needs the whole graph in memory."""
-    method, schedule = options.method, options.hyperparameters.schedule
-    if schedule == "cosine":
-        raise OptionError("training from a store has a constant learning rate; found 'cosine'.")
-    if method not in METHODS:
-        raise OptionError(
-            f"training from a store knows the methods {' and '.join(METHODS)}; found {method}, "
-            "whose teachers need all nodes at once. Give --method colinkdist."
-        )
+def node_batch(store: Store, device: torch.device) -> int:
+    """Number of nodes of a step: that of a graph in memory, or a larger one on a GPU."""
+    if device.type == "cpu":
+        return BATCH
+    return max(BATCH, min(MAX_BATCH, store.n // MIN_STEPS // BATCH * BATCH))
+
+
+def has_folds(store: Store, options: Options) -> bool:
+    """Whether folds of the labels are trained, because there are few of them."""
+    few = FEW_NUMBERS if store.task == "regression" else FEW
+    return options.held_out is None and sum(store.manifest.labelled) <= few
+
+
+def panel_fits(store: Store, memory: int, device: torch.device) -> bool:
+    """Whether SelfLinkDist on the whole store fits into memory.
+
+    Bytes of the links, of features in float32 and of outputs for every replica are estimated.
+    """
+    features = {"float16": 2, "float32": 1, "csr": 1}[store.kind] * sum(store.part_bytes)
+    replicas = 1 + 2 * FOLDS if sum(store.manifest.labelled) <= FEW else 1
+    outputs = 4 * ROW_COPIES * replicas * store.n * store.C
+    return features + LINK_BYTES * store.m + outputs <= memory
+
+
+def check_options(options: Options, store: Store) -> None:
+    """Raise an OptionError for what training on a store does not support."""
+    problems = []
+    if options.budget is not None:
+        problems.append("a store has no time limit; give --epochs to shorten the training.")
+    if options.hold_out_graphs:
+        problems.append("a store contains one graph, so hold_out_graphs cannot hold one out.")
+    if options.method != PANEL:
+        if options.hyperparameters.schedule == "cosine":
+            problems.append("the paper's methods have a constant learning rate on a store.")
+        if store.task != "classification" or len(store.heads) > 1 or store.weighted:
+            rule = "classification with one relation of links without weights"
+            problems.append(f"on a store, the method {options.method} is for {rule}.")
+    if problems:
+        raise OptionError(" ".join(problems))
 
 
 def digest_of(store: Store, options: Options, order: str) -> str:
-    """Digest of a store, the options and the order of the rounds.
+    """Digest of a store, the options and the order of the work.
 
-    The manifest contains the digests of all files of the store. A checkpoint counts rounds, so
-    their order must be the same.
+    The manifest contains the digests of all files of the store. A checkpoint counts rounds or
+    slices, so their order must be the same.
     """
     digest = hashlib.sha256(json.dumps([asdict(options), order]).encode())
     digest.update((store.directory / MANIFEST).read_bytes())

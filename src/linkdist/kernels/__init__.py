@@ -235,3 +235,27 @@ def sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
 
         return triton_ops.neighbours(matrix, x)
     return matrix @ x
+
+
+def add_sums(total: Tensor, matrix: Tensor, x: Tensor) -> None:
+    """Add P x to a total (m, f) in place, for a CSR matrix P (m, n) and x (n, f) in float16.
+
+    Examples
+    --------
+    >>> total = torch.ones(2, 1)
+    >>> add_sums(total, torch.eye(2).to_sparse_csr(), torch.tensor([[1.0], [2.0]]).half())
+    >>> total.flatten()
+    tensor([2., 3.])
+    """
+    starts, columns, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+    if uses_triton(x.device):
+        from linkdist.kernels import triton_ops
+
+        triton_ops.add_sums(total, starts, columns, values, x)
+    elif HAS_NUMBA and x.device.type == "cpu" and x.dtype == torch.float16:
+        from linkdist.kernels import numba_sums
+
+        arrays = (starts.to(torch.int32), columns.to(torch.int32), values, x, total)
+        numba_sums.add_half_sums(*arrays, *total.shape, len(x), len(values))
+    else:
+        total += matrix @ x.float()

@@ -221,6 +221,25 @@ def _neighbours(
 
 
 @triton.jit
+def _add_sums(starts, columns, values, x, y, width, NEAR: tl.constexpr, WIDTH: tl.constexpr):
+    """Add one row of P x to a row of y; x may have half precision."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, WIDTH)
+    inside = column < width
+    total = tl.load(y + row * width + column, mask=inside, other=0.0)
+    end = tl.load(starts + row + 1)
+    for begin in range(tl.load(starts + row), end, NEAR):
+        near = begin + tl.arange(0, NEAR)
+        there = near < end
+        at = tl.load(columns + near, mask=there, other=0).to(tl.int64)
+        by = tl.load(values + near, mask=there, other=0.0)
+        mask = there[:, None] & inside[None, :]
+        rows = tl.load(x + at[:, None] * width + column[None, :], mask=mask, other=0.0)
+        total += tl.sum(rows.to(tl.float32) * by[:, None], 0)
+    tl.store(y + row * width + column, total, mask=inside)
+
+
+@triton.jit
 def _random(words, keys, step, count, BLOCK: tl.constexpr):
     """Four 32-bit words per position from Philox, keyed by replica, epoch and step."""
     replica = tl.program_id(0).to(tl.int64)
@@ -364,3 +383,12 @@ def random_words(keys: Tensor, step: Tensor, count: int) -> Tensor:
     words = torch.empty(R, 4 * places, dtype=torch.int32, device=keys.device)
     _random[(R, triton.cdiv(places, 1024))](words, keys, step, places, BLOCK=1024)
     return words.view(torch.int64)[:, :count]
+
+
+def add_sums(total: Tensor, starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> None:
+    """Add P x to a total (m, width), for a CSR matrix P (m, n) and x (n, width)."""
+    width = x.shape[1]
+    _add_sums[(len(total),)](
+        starts, columns, values, x, total, width,
+        NEAR=NEAR, WIDTH=triton.next_power_of_2(width), num_warps=WARPS,
+    )  # fmt: skip

@@ -13,7 +13,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,12 @@ PIECE = 1 << 20
 
 _verified: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
+
+
+class Bucket(NamedTuple):
+    pairs: npt.NDArray[np.uint32]
+    heads: npt.NDArray[np.uint8] | None
+    weights: npt.NDArray[np.float32] | None
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,29 @@ class Store:
     def kind(self) -> str:
         """How features are stored: 'float16', 'float32' or 'csr'."""
         return self.manifest.kind
+
+    @property
+    def task(self) -> str:
+        return "classification"
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        return ("links",)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        return ("links",)
+
+    @property
+    def directed(self) -> bool:
+        return False
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+    def bucket(self, a: int, b: int) -> Bucket:
+        return Bucket(self.links(a, b), None, None)
 
     @property
     def sizes(self) -> IntArray:

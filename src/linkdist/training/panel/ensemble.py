@@ -190,6 +190,11 @@ class TeacherEnsemble:
             for (variant, exponents, _), weight in zip(chosen, weights, strict=True)
         ]
 
+    def is_balanced(self, r: int) -> bool:
+        """Whether the labels that calibrate replica r were selected by class."""
+        labels = self.labels(self.replicas[r].calibrated_by)
+        return self.graph.task == "classification" and is_balanced(labels)
+
     def informativeness(self, r: int) -> float:
         """How much the mixture knows about the labels that calibrate replica r, from 0 to 1.
 
@@ -228,11 +233,10 @@ class TeacherEnsemble:
                 mean = task.mean(_on(exponents[:, 0], device).view(-1, 1, 1) * scores + shift)
                 mixture[users] += _on(weight, device).view(-1, 1, 1) * mean
         for r, replica in enumerate(self.replicas):
-            if graph.task == "classification" and is_balanced(self.labels(replica.calibrated_by)):
+            if self.is_balanced(r):
                 nodes = torch.from_numpy(replica.view.nodes).to(device)
-                shares = estimated_class_prior(mixture[r, nodes].double().cpu().numpy())
-                shares = self.informativeness(r) * shares
-                self.estimated_prior[r] = shares = shares - np.logaddexp.reduce(shares)
+                shares = class_shares(self, r, mixture[r, nodes].double().cpu().numpy())
+                self.estimated_prior[r] = shares
                 mixture[r] *= _on(np.exp(shares), device)
                 mixture[r] /= mixture[r].sum(-1, keepdim=True)
         for row, replica in zip(mixture, self.replicas, strict=True):
@@ -257,6 +261,16 @@ class TeacherEnsemble:
             scores, prior = self.scores[g][teacher.variant][r][None], self.prior(self.replicas[r])
             parts.append(self.family.calibrated(scores, prior, teacher.exponents))
         return Predictions(np.concatenate(parts), self.labels(self.scored))
+
+
+def class_shares(ensemble: TeacherEnsemble, r: int, p: Array) -> Array:
+    """Log of the shares of the classes (C,), from predictions (N, C) of the mixture of replica r.
+
+    The less informative the mixture is, the closer they are to equal shares.
+    """
+    shares = ensemble.informativeness(r) * estimated_class_prior(p)
+    normalised: Array = shares - np.logaddexp.reduce(shares)
+    return normalised
 
 
 def mostly_labelled(view: View) -> bool:

@@ -286,14 +286,34 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
     >>> len(limits(graph, np.array([0, 1])))
     2
     """
+    counts = _label_counts(graph, train)
+    return [*_label_limits(graph.classes, counts, len(train)), *_link_limits(graph, train)]
+
+
+def label_limits(classes: Sequence[str], task: str, counts: npt.NDArray[np.int64]) -> list[str]:
+    """The limits of a score on some labels, of which each class has a number.
+
+    Examples
+    --------
+    >>> label_limits(("a", "b"), "classification", np.array([40, 0]))
+    ["No row is labelled 'b': the model cannot predict it."]
+    """
+    total = int(counts.sum())
+    if task == "regression":
+        counts = counts + FEW_LABELS
+    return _label_limits(classes, counts, total)
+
+
+def _label_limits(
+    classes: Sequence[str], counts: npt.NDArray[np.int64], labelled: int
+) -> list[str]:
     sentences = []
-    if len(train) < FEW_LABELS:
+    if labelled < FEW_LABELS:
         sentences.append(
-            f"There are only {len(train)} labelled rows: a score from so few labels is not "
+            f"There are only {labelled} labelled rows: a score from so few labels is not "
             "reliable. Label a few dozen rows."
         )
-    counts = _label_counts(graph, train)
-    absent, single = ([graph.classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
+    absent, single = ([classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
     if absent:
         sentences.append(f"No row is labelled {_some(absent)}: the model cannot predict it.")
     if single:
@@ -301,7 +321,7 @@ def limits(graph: Graph, train: IntArray) -> list[str]:
             f"Only one row is labelled {_some(single)}: when it is held out, nothing is known of "
             "its class, so the score counts it as an error."
         )
-    return [*sentences, *_link_limits(graph, train)]
+    return sentences
 
 
 def _label_counts(graph: Graph, train: IntArray) -> npt.NDArray[np.int64]:

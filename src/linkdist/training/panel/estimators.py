@@ -21,6 +21,8 @@ from linkdist.training.panel.teachers import Teacher, TeachingContext
 
 FEW_COLUMNS = 64
 """Maximum number of dense features for gradient boosting."""
+MOST_OUTPUTS = 20_000_000
+"""Maximum number of outputs n · C that gradient boosting predicts, which takes minutes."""
 FEW_MEANS = 512
 """Maximum number of columns that are means over the neighbours of each head."""
 SPREADING, STEPS = 0.9, 30
@@ -54,11 +56,25 @@ class LabelSpreading(Teacher):
         known = flow = self.known[list(views)]
         for _ in range(STEPS):
             flow = SPREADING * links.mean(flow) + (1 - SPREADING) * known
-        flow = flow + FAINT * self.prior[list(views)]
-        if self.task == "classification":
-            return (flow / flow.sum(-1, keepdim=True)).log()
-        mean = flow[..., :-1] / flow[..., -1:]
-        return mean.logit(SMALLEST) if self.task == "multilabel" else mean
+        return spread_scores(flow, self.prior[list(views)], self.task)
+
+
+def spread_scores(flow: Tensor, prior: Tensor, task: str) -> Tensor:
+    """Scores (..., C) from labels that have spread, and the mean label.
+
+    Other tasks than classification have a last column, the weight of the labels.
+
+    Examples
+    --------
+    >>> flow, prior = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.8, 0.2]])
+    >>> spread_scores(flow, prior, "classification").exp()
+    tensor([[0.8000, 0.2000]])
+    """
+    flow = flow + FAINT * prior
+    if task == "classification":
+        return (flow / flow.sum(-1, keepdim=True)).log()
+    mean = flow[..., :-1] / flow[..., -1:]
+    return mean.logit(SMALLEST) if task == "multilabel" else mean
 
 
 def _known(context: TeachingContext, labels: Labels) -> FloatArray:
@@ -103,8 +119,12 @@ class Estimator(Teacher):
 
     def scores(self, views: Sequence[int], links: VisibleNeighbours) -> Tensor:
         """Scores (T', n, C)."""
+        return self.predict(views, self._columns(links))
+
+    def predict(self, views: Sequence[int], each: Sequence[FeatureMatrix]) -> Tensor:
+        """Scores (T', n, C) for the columns of each view."""
         graph, found = self.context.graph, []
-        for view, columns in zip(views, self._columns(links), strict=True):
+        for view, columns in zip(views, each, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the user's own estimator
                 if graph.task == "regression":
@@ -138,6 +158,15 @@ def _log_p(classifier: Any, columns: FeatureMatrix, C: int) -> Any:  # noqa: ANN
 
 def boosting_teachers(context: TeachingContext, linked: bool = True) -> list[Estimator]:
     """Gradient boosting on the features, and on the features with their neighbours' means."""
+    template = boosting_template(context)
+    alone = Estimator(context, template, "gradient boosting on features")
+    if not linked:
+        return [alone]
+    return [alone, Estimator(context, template, "gradient boosting on 2-hop averages", hops=2)]
+
+
+def boosting_template(context: TeachingContext) -> Any:  # noqa: ANN401
+    """The estimator that is fitted to each view."""
     options = {
         "learning_rate": 0.05,
         "max_leaf_nodes": 15,
@@ -146,21 +175,19 @@ def boosting_teachers(context: TeachingContext, linked: bool = True) -> list[Est
         "random_state": 0,
     }
     if context.graph.task == "regression":
-        template = HistGradientBoostingRegressor(loss=f"{context.error}_error", **options)
-    else:
-        template = HistGradientBoostingClassifier(**options)
-    alone = Estimator(context, template, "gradient boosting on features")
-    if not linked:
-        return [alone]
-    return [alone, Estimator(context, template, "gradient boosting on 2-hop averages", hops=2)]
+        return HistGradientBoostingRegressor(loss=f"{context.error}_error", **options)
+    return HistGradientBoostingClassifier(**options)
 
 
-def has_few_columns(x: FeatureMatrix) -> bool:
-    """Whether gradient boosting can use the features: they are few and dense.
+def can_boost(dense: bool, d: int, n: int, C: int) -> bool:
+    """Whether gradient boosting can be a teacher: there are few dense features.
+
+    It has a tree for each class in each of its steps, so that it takes hours to predict very many
+    nodes of many classes.
 
     Examples
     --------
-    >>> has_few_columns(np.ones((3, 2))), has_few_columns(np.ones((3, 100)))
-    (True, False)
+    >>> can_boost(True, 2, 3, 2), can_boost(True, 100, 3, 2), can_boost(True, 2, 10**7, 40)
+    (True, False, False)
     """
-    return isinstance(x, np.ndarray) and x.shape[1] <= FEW_COLUMNS
+    return dense and d <= FEW_COLUMNS and n * C <= MOST_OUTPUTS

@@ -72,14 +72,14 @@ def fit_panel(
     """Select the validation nodes, train, and estimate the accuracy; see `linkdist.fit`."""
     started = time.perf_counter()
     for split in splits:
-        _check_labels(graph, split)
+        check_labels(graph, split)
     units = Units.of(graph, splits)
     graph = units.standardised(graph)
     measure = measure_for(graph.task, metric)
     if hold_out_graphs:
         replicas = graph_replicas(graph, splits[0], setting, seeds)
     else:
-        replicas = _replicas(graph, splits, setting, seeds, held_out)
+        replicas = replicas_for(graph, splits, setting, seeds, held_out)
     folds = any(replica.kind != "kept" for replica in replicas)
     # A student that knows most labels by heart ranks new rows and rows of other graphs badly.
     view = replicas[-1].view
@@ -111,18 +111,18 @@ def fit_panel(
         measure=None if metric is None else measure,
         smooth=smooth,
     )
-    panel, decision = _with_decision(units.restored(panel), measure, class_weight)
+    panel, decision = with_decision(units.restored(panel), measure, class_weight)
     if budget is not None and time.perf_counter() - started >= budget * 2 / 3:
         baselines = False
     kind = "rows of other graphs" if hold_out_graphs else None
     ends = part_of(progress, end, 1.0)
     chosen = class_weight is None  # given factors are applied already
-    estimates = _estimates(units, splits, panel, measure, baselines, ends, kind, chosen)
+    estimates = estimates_of(units, splits, panel, measure, baselines, ends, kind, chosen)
     ends(1, 1)
     return panel, estimates, decision
 
 
-def _with_decision(panel: Panel, measure: Measure, factors: Array | None) -> tuple[Panel, Decision]:
+def with_decision(panel: Panel, measure: Measure, factors: Array | None) -> tuple[Panel, Decision]:
     """The panel with the factors of its decision applied, and the decision."""
     graph, family = panel.ensemble.graph, panel.ensemble.family
     new = panel.predictions.get("new row") or panel.predictions.get("validation")
@@ -173,7 +173,7 @@ def _certainty(
     return Certainty.of(p, labels[: len(labels) // R])
 
 
-def _check_labels(graph: Graph, split: Split) -> None:
+def check_labels(graph: Graph, split: Split) -> None:
     """Raise a GraphError if the training labels do not differ."""
     labels = graph.labels[split.train]
     different = len(np.unique(labels, axis=0))
@@ -229,7 +229,7 @@ class Units:
         return Predictions(*(self.centre + self.scale * part for part in predictions))
 
 
-def _replicas(
+def replicas_for(
     graph: Graph, splits: Sequence[Split], setting: str, seeds: Sequence[int], share: float | None
 ) -> list[Replica]:
     """The replicas with the validation nodes of the splits, or of the training labels."""
@@ -249,7 +249,7 @@ def _replicas(
     return fold_replicas(graph, split, setting, seeds, folds)
 
 
-def _estimates(
+def estimates_of(
     units: Units,
     splits: Sequence[Split],
     panel: Panel,
@@ -258,7 +258,31 @@ def _estimates(
     progress: Progress,
     kind: str | None,
     chosen: bool,
+    warnings: Sequence[str] | None = None,
 ) -> Estimates | None:
+    """The estimates of a panel; see `linkdist.training.panel.estimates`.
+
+    Parameters
+    ----------
+    units : Units
+        The units of the labels.
+    splits : sequence of Split
+        The splits of the kept replicas.
+    panel : Panel
+        The result of the training.
+    measure : Measure
+        What is estimated.
+    baselines : bool
+        Whether to train CoLinkDist as a baseline.
+    progress : callable
+        Receives the progress of the baseline.
+    kind : str, optional
+        What the validation nodes represent; by default it follows from the views.
+    chosen : bool
+        Whether the factors of classes were chosen instead of given.
+    warnings : sequence of str, optional
+        The limits of the scores; by default those of the graph.
+    """
     ensemble = panel.ensemble
     graph, family = ensemble.graph, ensemble.family
     if not ensemble.scored:
@@ -281,7 +305,8 @@ def _estimates(
     seen = np.isin(replicas[0].validation, replicas[0].view.nodes).all()
     nodes = np.unique(np.concatenate([replica.validation for replica in replicas]))
     rows = kind or ("rows of the table" if seen else "new rows")
-    warnings = limits(graph, splits[0].train)
+    if warnings is None:
+        warnings = limits(graph, splits[0].train)
     alpha = dict(zip(graph.heads, panel.model.alpha.mean(0).tolist(), strict=True))
     return estimate(
         predictions,

@@ -39,7 +39,7 @@ from linkdist.training.panel.estimators import (
     Estimator,
     LabelSpreading,
     boosting_teachers,
-    has_few_columns,
+    can_boost,
 )
 from linkdist.training.panel.relations import choose_strengths, relational_teachers
 from linkdist.training.panel.teachers import HOPS, Teacher, TeachingContext, linear_teachers
@@ -52,6 +52,8 @@ FEWEST_STEPS = 90
 """Minimum number of steps of the first cycle: with few nodes, each is visited more often."""
 MOST_STEPS = 450
 """Maximum number of steps with folds: with many nodes, each is visited less often."""
+MOST_FIRST_STEPS = 10_000
+"""The same for the first cycle without folds, which large graphs reach; at least one visit."""
 LONG_STEPS = 1600
 """Number of steps for numbers and rankings, which need more precise outputs than classes."""
 LONG_VISITS = 400
@@ -153,8 +155,8 @@ def cycles_for(
 
     Examples
     --------
-    >>> cycles_for(20_000), cycles_for(1000)
-    ((30, 60), (90, 180))
+    >>> cycles_for(20_000), cycles_for(1000), cycles_for(2_000_000)
+    ((30, 60), (90, 180), (5, 10))
     >>> cycles_for(20_000, folds=True), cycles_for(1000, folds=True)
     ((22,), (90,))
     >>> cycles_for(20_000, folds=True, long=True), cycles_for(1000, long=True)
@@ -165,6 +167,9 @@ def cycles_for(
         return (max(CYCLES[0], min(LONG_STEPS // steps, LONG_VISITS)),)
     if folds and steps * CYCLES[0] > MOST_STEPS:
         return (max(1, MOST_STEPS // steps),)
+    if steps * CYCLES[0] > MOST_FIRST_STEPS:
+        first = max(1, MOST_FIRST_STEPS // steps)
+        return (first, first * CYCLES[1] // CYCLES[0])
     more = max(1, -(-FEWEST_STEPS // (steps * CYCLES[0])))
     return tuple(more * cycle for cycle in (CYCLES[:1] if folds else CYCLES))
 
@@ -179,7 +184,8 @@ def assemble(context: TeachingContext, classifiers: Sequence[Any] = ()) -> list[
         groups.append([LabelSpreading(context)])
     if len(context.graph.heads) > 1 and (relational := relational_teachers(context)):
         groups.append(list(relational))
-    if has_few_columns(context.graph.features):
+    graph = context.graph
+    if can_boost(isinstance(graph.features, np.ndarray), graph.d, graph.n, graph.C):
         groups += [[teacher] for teacher in boosting_teachers(context, linked)]
     names: list[str] = []
     for template in classifiers:

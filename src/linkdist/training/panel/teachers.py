@@ -198,17 +198,19 @@ def linear_teachers(context: TeachingContext, hops: Sequence[int] = HOPS) -> lis
 
 
 def unscaled(
-    context: TeachingContext, parameters: Tensor
+    context: TeachingContext,
+    parameters: Tensor,
+    centre: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Sequence[float], Sequence[Tensor], Sequence[Tensor]]:
     """Each C with its W and b for the original columns, from those of a fit (A T, d + 1, C).
 
-    The fit used centred and scaled columns.
+    The fit used centred and scaled columns, by `context.centre` or another mean and scale.
     """
-    mean, spread = context.centre
+    mean, spread = context.centre if centre is None else centre
     T, A = len(context.views), len(context.penalties)
     weight = parameters[:, :-1] / _repeated(spread, A).transpose(1, 2)
     bias = parameters[:, -1:]
-    if mean.shape[2] == context.graph.d:
+    if mean.shape[2] == weight.shape[1]:
         bias = bias - _repeated(mean, A) @ weight
     return context.penalties, [part.contiguous() for part in weight.split(T)], bias.split(T)
 
