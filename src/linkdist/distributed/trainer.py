@@ -32,7 +32,8 @@ from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.nn.optim import STRIDE_FROM, make_adam
+from linkdist.nn.optim import make_adam
+from linkdist.nn.order import STRIDE_FROM
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
