@@ -13,7 +13,8 @@ from linkdist.data.links import Links
 from linkdist.data.splits import observe, semi_supervised
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP, Noise
-from linkdist.nn.optim import RandomStreams, make_order
+from linkdist.nn.optim import RandomStreams
+from linkdist.nn.order import make_order
 from linkdist.nn.tasks import task_named
 from linkdist.training.link_task import (
     coefficients,

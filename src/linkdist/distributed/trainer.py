@@ -4,7 +4,7 @@
 
     epochs -> rounds, whose links and parts come from a `Loader` (see `loader`)
            -> the steps of a round, by the loop that also trains a graph in memory
-              (`training.loop.Loop`).
+              (`training.loop.Loop`). All rounds share one loop: on a GPU it records a step once.
 
 A store that fits into memory has one round per epoch, and is trained exactly like a graph. The
 random streams of a round depend on the seed of the replica and the number of the round alone: an
@@ -27,17 +27,19 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from linkdist.distributed.loader import Loader, Round, rounds_of, whole_round
+from linkdist.distributed.loader import Loader
+from linkdist.distributed.rounds import Round, RoundData, largest_round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.network import ForkedMLP
-from linkdist.nn.optim import STRIDE_FROM, make_adam
+from linkdist.nn.optim import make_adam
+from linkdist.nn.order import STRIDE_FROM
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.link_task import LinkTask, LinkTraining, Seen, coefficients, loss_on_links
-from linkdist.training.loop import BATCH, Hyperparameters, Loop, training_context
+from linkdist.training.loop import BATCH, Hyperparameters, Loop, Loss, training_context
 
 MIN_STEPS = 2000
 """The smallest number of steps of an epoch with larger batches on a GPU."""
@@ -145,6 +147,54 @@ class _Averaged(DistributedDataParallel):
         self.dropout = network.dropout
 
 
+class RoundLoop:
+    """One training loop for all rounds.
+
+    Parameters
+    ----------
+    stage : LinkTraining
+        The network, its optimiser, the seeds and the coefficients of the loss.
+    group : SingleProcess
+        The processes that train.
+    method : {'colinkdist', 'linkdist'}
+        With or without random node pairs as negative examples.
+    batch : int
+        Number of edges of a step.
+    capacity : int
+        Number of edges of the largest round of any worker.
+    """
+
+    def __init__(
+        self, stage: LinkTraining, group: SingleProcess, method: str, batch: int, capacity: int
+    ) -> None:
+        self.stage, self.group, self.method = stage, group, method
+        self.batch, self.capacity = batch, capacity
+        self.network = group.wrap(stage.network)
+        self.loop: Loop | None = None
+
+    def train(self, data: RoundData, number: int) -> None:
+        """Take the steps of a round; the random streams depend on its number."""
+        task = self.stage.task
+        lengths = [data.length] * len(task.seeds)
+        if self.loop is None:
+            self.loop = Loop(
+                self.network, self._loss(data), lengths, task.seeds, self.batch,
+                adam=self.stage.adam, steps=self.group.max_steps, capacity=self.capacity,
+            )  # fmt: skip
+        else:
+            self.loop.refill(lengths, None if data.fixed else self._loss(data))
+        for _ in self.loop.epoch(number):
+            pass
+        if not data.fixed:
+            self.loop.release()
+
+    def _loss(self, data: RoundData) -> Loss:
+        task = self.stage.task
+        R, parts = len(task.seeds), (part for part in data.seen[:4] if part is not None)
+        seen = Seen(*(part.expand(R, *part.shape[1:]) for part in parts))
+        return loss_on_links(self.network, data.inputs, seen, task.coefficients, self.method)
+
+
 def train_rounds(
     store: Store,
     found: Survey,
@@ -203,24 +253,15 @@ def train_rounds(
     stage = LinkTraining(task, network, make_adam(network, hyper.rate(method)))
     course.resume(stage.state(), stage.history)
     total, kept_at = len(schedule.rounds), time.monotonic()
-    shared = group.wrap(network)
+    capacity = largest_round(store, schedule.rounds)
+    rounds = RoundLoop(stage, group, method, batch // group.size, capacity)
     own, finished = group.own(schedule.rounds[:stop], course.done)
     ahead = Loader(store, found.held, device).read(own, finished)
     with training_context(device):
         for turn, data in enumerate(ahead):
             before = course.done + turn * group.size
-            length = data.seen.edges.shape[1]
-            seen = Seen(
-                *(part.expand(R, *part.shape[1:]) for part in data.seen[:4] if part is not None)
-            )
-            loss = loss_on_links(shared, data.inputs, seen, by, method)
-            loop = Loop(
-                shared, loss, [length] * R, seeds, batch // group.size, adam=stage.adam,
-                steps=group.max_steps,
-            )  # fmt: skip
-            for _ in loop.epoch(before + group.rank):
-                pass
-            del data, seen, loss, loop  # before the data of the next round is assembled
+            rounds.train(data, before + group.rank)
+            del data  # before that of the next round is assembled
             if group.rank:
                 continue
             done = min(before + group.size, total)

@@ -255,12 +255,17 @@ class Store:
             raise StoreError(f"{path} must contain {n} texts. {REBUILD}")
         return ids
 
-    def links(self, a: int, b: int) -> npt.NDArray[np.uint32]:
-        """The links between two parts, (m_ab, 2): rows of part a and rows of part b, a <= b."""
+    def links(
+        self, a: int, b: int, out: npt.NDArray[np.uint32] | None = None
+    ) -> npt.NDArray[np.uint32]:
+        """The links between two parts, (m_ab, 2): rows of part a and rows of part b, a <= b.
+
+        They are read into the first rows of `out`, if that is given.
+        """
         if not 0 <= a <= b < self.P:
             raise StoreError(f"a bucket has parts a <= b < {self.P}; found {a} and {b}.")
         m = self.manifest.counts[bucket_index(a, b, self.P)]
-        links = self._array(bucket_file(a, b), "uint32", (m, 2))
+        links = self._array(bucket_file(a, b), "uint32", (m, 2), out)
         for part, rows in zip((a, b), links.T, strict=True):
             n = self.manifest.sizes[part]
             if int(rows.max(initial=0)) >= max(n, 1):

@@ -10,7 +10,8 @@ needs, and a replica that has seen all of its items waits for the others. The la
 is filled with items from the start of the epoch, so that all batches have the same shape.
 
 On a GPU the first steps run normally, the next one is recorded as a CUDA graph, and every later
-step is one replay of it.
+step is one replay of it. A loop can be filled with other items (`Loop.refill`). If these are copied
+to the tensors that the loss reads already, the recorded step stays valid.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -30,7 +31,8 @@ from linkdist.data.graph import FloatArray, IntArray
 from linkdist.errors import DeviceError, check_names
 from linkdist.kernels import uses_triton
 from linkdist.nn.network import DROPOUT, HIDDEN, MOMENTUM, ForkedMLP
-from linkdist.nn.optim import RATE, Adam, Average, RandomStreams, make_adam, make_order
+from linkdist.nn.optim import RATE, Adam, Average, RandomStreams, make_adam
+from linkdist.nn.order import ShuffledOrder, make_order
 
 BATCH = 1024
 STUDENT_RATE = 0.003
@@ -123,6 +125,17 @@ found 1.5.']
         return problems
 
 
+class Recorded(Protocol):
+    """A step that was recorded, such as a CUDA graph."""
+
+    def replay(self) -> None:
+        """Take the step with the present contents of its tensors."""
+
+
+def _released(index: Tensor, streams: RandomStreams, momentum: Tensor) -> Tensor:
+    raise RuntimeError("the items of this loop were released; call `refill` with a loss first.")
+
+
 class Loop:
     """Epochs of steps over the items of each replica.
 
@@ -152,6 +165,28 @@ class Loop:
     weights : sequence of arrays, optional
         The weights of each replica's items: items are then drawn with probabilities in proportion,
         instead of once in each epoch.
+    capacity : int, optional
+        The largest number of items of a replica in any later `refill`; by default the largest of
+        `lengths`. Where steps are recorded, batches have the size `min(batch, capacity)`, and a
+        replica with fewer items repeats them.
+
+    Examples
+    --------
+    Train on the rows of one buffer, whose contents change from round to round:
+
+    >>> from torch.nn import Linear
+    >>> layer, x, seen = Linear(2, 1, bias=False), torch.zeros(5, 2), []
+    >>> def loss(index, streams, momentum):
+    ...     seen.extend(x[index[0], 0].tolist())
+    ...     return (x[index] @ layer.weight.T).mean((1, 2))
+    >>> loop = Loop(layer, loss, lengths=[5], seeds=[0], batch=2, capacity=5)
+    >>> for number, rows in enumerate([[3.0, 4.0], [5.0, 6.0, 7.0]]):
+    ...     _ = x[: len(rows)].copy_(torch.tensor(rows).unsqueeze(1))
+    ...     loop.refill([len(rows)])
+    ...     for step in loop.epoch(number):
+    ...         pass
+    >>> sorted(set(seen))
+    [3.0, 4.0, 5.0, 6.0, 7.0]
     """
 
     WARM_UP = 3
@@ -170,21 +205,81 @@ class Loop:
         adam: Adam | None = None,
         steps: Callable[[int], int] = lambda own: own,
         weights: Sequence[FloatArray] = (),
+        capacity: int | None = None,
     ) -> None:
         self.device = next(network.parameters()).device
-        self.loss, self.average, self.lengths = loss, average, lengths
-        self.batch = min(batch, max(lengths))
-        own = [-(-length // self.batch) for length in lengths]
-        self.steps = steps(max(own))
+        self.records = uses_triton(self.device)
+        self.loss, self.average, self.weights = loss, average, weights
+        self.room = list(lengths) if capacity is None else [capacity] * len(lengths)
+        self.batch_size, self.steps_of = batch, steps
         self.streams = RandomStreams(seeds, self.device)
-        more = self.steps - max(own)
-        self.own_steps = torch.tensor([count + more for count in own], device=self.device)
+        self.own_steps = torch.zeros(len(lengths), dtype=torch.int64, device=self.device)
+        self.done = torch.zeros((), dtype=torch.int64, device=self.device)
+        self._count_steps(lengths)
+        self.order = self._new_order(lengths)
         decay = None if epochs is None else epochs * self.own_steps
         self.adam = adam or make_adam(network, rate, decay)
-        self.done = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.order = make_order(lengths, self.steps, self.batch, self.device, weights)
         self.warm_up = 0
-        self.recorded: torch.cuda.CUDAGraph | None = None
+        self.recorded: Recorded | None = None
+
+    def refill(self, lengths: Sequence[int], loss: Loss | None = None) -> None:
+        """Continue with other items: the network, Adam and the random streams stay.
+
+        Without `loss`, copy the new items to the tensors that the present loss reads, on the
+        current stream, before the next epoch; a recorded step stays valid. The tensors may have
+        more rows than `lengths` say. A new `loss` reads new tensors, so the step is recorded again.
+
+        Parameters
+        ----------
+        lengths : sequence of int
+            Number of items of each replica, at most `capacity`.
+        loss : callable, optional
+            The loss of a batch of the new items; by default the present one.
+
+        Raises
+        ------
+        ValueError
+            If there are more items than `capacity`, or if items have weights.
+        """
+        if self.weights:
+            raise ValueError("items with weights cannot be replaced; make a new loop for them.")
+        if loss is not None:
+            self.loss, self.recorded, self.warm_up = loss, None, 0
+        self._count_steps(lengths)
+        if self.records:
+            self.order.refill(lengths, self.steps)
+        else:
+            self.order = self._new_order(lengths)
+
+    def release(self) -> None:
+        """Free the memory of the items: the loss, the recorded step and, on a CPU, the order.
+
+        Call it before the next items are read, if these have a loss of their own; then `refill`.
+        """
+        self.loss, self.recorded, self.warm_up = _released, None, 0
+        if not self.records:
+            self.order = make_order([], 0, 0, self.device)
+
+    def _count_steps(self, lengths: Sequence[int]) -> None:
+        """Set the batch size, the number of steps, and that of each replica."""
+        if any(length > room for length, room in zip(lengths, self.room, strict=True)):
+            found = f"found {list(lengths)} items for a capacity of {self.room}"
+            raise ValueError(f"{found}; give the largest number as `capacity`.")
+        # A recorded step needs batches of one shape; otherwise few items are one small batch.
+        self.batch = min(self.batch_size, max(self.room if self.records else lengths))
+        own = [-(-length // self.batch) for length in lengths]
+        self.steps = self.steps_of(max(own))
+        more = self.steps - max(own)
+        self.own_steps.copy_(torch.tensor([count + more for count in own]))
+
+    def _new_order(self, lengths: Sequence[int]) -> ShuffledOrder:
+        """An order of the items; where steps are recorded, with memory for the largest refill."""
+        if not self.records or self.weights:
+            return make_order(lengths, self.steps, self.batch, self.device, self.weights)
+        most = max(self.steps, -(-max(self.room) // self.batch))
+        order = make_order(self.room, most, self.batch, self.device)
+        order.refill(lengths, self.steps)
+        return order
 
     def run(
         self,
@@ -220,7 +315,7 @@ class Loop:
             yield step
 
     def _advance(self) -> None:
-        if not uses_triton(self.device):
+        if not self.records:
             self._step()
         elif self.recorded is not None:
             self.recorded.replay()
@@ -228,10 +323,14 @@ class Loop:
             self._step()
             self.warm_up += 1
         else:
-            self.recorded = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.recorded, stream=torch.cuda.current_stream()):
-                self._step()
+            self.recorded = self._record()
             self.recorded.replay()
+
+    def _record(self) -> Recorded:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            self._step()
+        return graph
 
     def _step(self) -> None:
         active = (self.done < self.own_steps).float()  # (R,)
