@@ -16,10 +16,11 @@ import torch
 from measure import write
 from torch import distributed, multiprocessing
 
+from linkdist.distributed.group import ProcessGroup
 from linkdist.distributed.loader import Loader, rounds_of
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import survey
-from linkdist.distributed.trainer import ProcessGroup, Schedule
+from linkdist.distributed.trainer import Schedule
 from linkdist.nn.network import ForkedMLP
 from linkdist.pipeline import Options
 from linkdist.progress import Callback

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
+from linkdist.distributed.group import ProcessGroup, SingleProcess
 from linkdist.distributed.loader import rounds_of
 from linkdist.distributed.survey import survey
-from linkdist.distributed.trainer import ProcessGroup, Schedule, SingleProcess, train_rounds
+from linkdist.distributed.trainer import Schedule, train_rounds
 from linkdist.nn.inputs import make_inputs
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training.checkpoint import TrainingRun

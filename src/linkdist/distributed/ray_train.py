@@ -24,10 +24,11 @@ from typing import Any
 import torch
 
 from linkdist.artifacts.model_dir import Saved
+from linkdist.distributed.group import ProcessGroup
 from linkdist.distributed.pipeline import StoreSource, digest_of, fit_of
 from linkdist.distributed.ray_session import joined
 from linkdist.distributed.survey import Survey, survey
-from linkdist.distributed.trainer import SAVED, ProcessGroup, Schedule, train_rounds
+from linkdist.distributed.trainer import SAVED, Schedule, train_rounds
 from linkdist.errors import DeviceError, LinkDistError, OptionError, StoreError
 from linkdist.pipeline import Options, Trained, train
 from linkdist.progress import Callback

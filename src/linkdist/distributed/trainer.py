@@ -21,18 +21,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import torch
-from torch import distributed
-from torch.nn.parallel import DistributedDataParallel
 
+from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.loader import Loader
 from linkdist.distributed.rounds import Round, RoundData, largest_round, rounds_of, whole_round
 from linkdist.distributed.survey import Survey
 from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
-from linkdist.nn.network import ForkedMLP
 from linkdist.nn.optim import make_adam
 from linkdist.nn.order import STRIDE_FROM
 from linkdist.store.plan import EDGE_BYTES, LINK_BYTES, format_memory, training_memory
@@ -84,69 +81,6 @@ class Schedule:
         return cls(rounds, len(rounds) // epochs)
 
 
-class SingleProcess:
-    """Training by this process alone.
-
-    Attributes
-    ----------
-    rank, size : int
-        The number of this worker, and the number of workers.
-    """
-
-    rank, size = 0, 1
-
-    def wrap(self, network: ForkedMLP) -> ForkedMLP:
-        """The network with gradients averaged over all workers."""
-        return network
-
-    def max_steps(self, steps: int) -> int:
-        """The largest number of steps of any worker."""
-        return steps
-
-    def own(self, rounds: Sequence[Round], done: int) -> tuple[list[Round], int]:
-        """The rounds of this worker, and how many of them are finished if `done` of all are.
-
-        All workers have the same number; the last round may be repeated for that. The point at
-        which a training was interrupted and the number of workers before it do not matter.
-
-        Examples
-        --------
-        >>> own, finished = SingleProcess().own(rounds_of(3, 0), done=2)
-        >>> len(own), finished
-        (6, 2)
-        """
-        ahead = rounds[done % self.size :]
-        turns = -(-len(ahead) // self.size)
-        places = range(self.rank, turns * self.size, self.size)
-        return [ahead[min(place, len(ahead) - 1)] for place in places], done // self.size
-
-
-class ProcessGroup(SingleProcess):
-    """Training by all processes of PyTorch's default process group."""
-
-    def __init__(self) -> None:
-        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
-
-    def wrap(self, network: ForkedMLP) -> ForkedMLP:
-        """The network with gradients averaged over all workers."""
-        return cast(ForkedMLP, _Averaged(network))
-
-    def max_steps(self, steps: int) -> int:
-        """The largest number of steps of any worker."""
-        found = torch.tensor(steps)
-        distributed.all_reduce(found, distributed.ReduceOp.MAX)
-        return int(found)
-
-
-class _Averaged(DistributedDataParallel):
-    """A network whose backward pass averages its gradients over all workers."""
-
-    def __init__(self, network: ForkedMLP) -> None:
-        super().__init__(network)
-        self.hidden, self.blocks = network.hidden, network.blocks
-        self.dropout = network.dropout
-
-
 class RoundLoop:
     """One training loop for all rounds.
 
@@ -180,6 +114,7 @@ class RoundLoop:
             self.loop = Loop(
                 self.network, self._loss(data), lengths, task.seeds, self.batch,
                 adam=self.stage.adam, steps=self.group.max_steps, capacity=self.capacity,
+                alone=self.group.size == 1,
             )  # fmt: skip
         else:
             self.loop.refill(lengths, None if data.fixed else self._loss(data))

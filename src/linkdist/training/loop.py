@@ -169,6 +169,8 @@ class Loop:
         The largest number of items of a replica in any later `refill`; by default the largest of
         `lengths`. Where steps are recorded, batches have the size `min(batch, capacity)`, and a
         replica with fewer items repeats them.
+    alone : bool, optional
+        Whether no other process takes part in a step: only then it can be recorded.
 
     Examples
     --------
@@ -206,9 +208,10 @@ class Loop:
         steps: Callable[[int], int] = lambda own: own,
         weights: Sequence[FloatArray] = (),
         capacity: int | None = None,
+        alone: bool = True,
     ) -> None:
         self.device = next(network.parameters()).device
-        self.records = uses_triton(self.device)
+        self.records = uses_triton(self.device) and alone
         self.loss, self.average, self.weights = loss, average, weights
         self.room = list(lengths) if capacity is None else [capacity] * len(lengths)
         self.batch_size, self.steps_of = batch, steps

@@ -146,8 +146,9 @@ class StoreStudent(Student):
     def _loop(self, loss: Loss, lengths: Sequence[int], adam: Adam) -> Loop:
         batch = max(1, self.batch // self.group.size)
         return Loop(
-            self.shared, loss, lengths, self.seeds, batch, adam=adam, steps=self.group.max_steps
-        )
+            self.shared, loss, lengths, self.seeds, batch, adam=adam,
+            steps=self.group.max_steps, capacity=self.parts.most, alone=self.group.size == 1,
+        )  # fmt: skip
 
 
 def loss_on_rows(network: ForkedMLP, buffers: Buffers, task: Task) -> Loss:
