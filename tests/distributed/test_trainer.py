@@ -20,7 +20,7 @@ from linkdist.data.splits import View
 from linkdist.distributed import loader, pipeline, trainer
 from linkdist.distributed import survey as survey_module
 from linkdist.distributed.loader import Loader, rounds_of, slots_of, whole_round
-from linkdist.distributed.pipeline import check_method, train_store
+from linkdist.distributed.pipeline import check_options, train_store
 from linkdist.distributed.survey import PART, draw_validation, survey, survey_with
 from linkdist.distributed.trainer import Schedule, check_memory, fits_whole, train_rounds
 from linkdist.errors import OptionError
@@ -460,8 +460,8 @@ def test_a_gpu_holds_more_links_where_a_stride_goes_through_them(in_parts, monke
     assert not fits_whole(in_parts, 2 * held, CPU)
 
 
-def test_a_method_that_needs_all_nodes_is_told():
-    with pytest.raises(OptionError, match="colinkdist"):
-        check_method(Options("selflinkdist"))
-    with pytest.raises(OptionError, match="constant learning rate"):
-        check_method(Options("linkdist", hyperparameters=Hyperparameters(schedule="cosine")))
+def test_options_that_a_store_does_not_support_are_listed(in_parts):
+    given = Options("linkdist", budget=5.0, hyperparameters=Hyperparameters(schedule="cosine"))
+    with pytest.raises(OptionError, match=r"no time limit.*constant learning rate"):
+        check_options(given, in_parts)
+    check_options(Options(), in_parts)

@@ -21,7 +21,7 @@ from linkdist.training.panel.estimators import (
     Estimator,
     LabelSpreading,
     boosting_teachers,
-    has_few_columns,
+    can_boost,
 )
 from linkdist.training.panel.learning import assemble
 from linkdist.training.panel.teachers import (
@@ -333,6 +333,7 @@ def test_hidden_values_reach_no_other_node(some_hidden):
 
 
 def test_trees_read_few_dense_columns_alone(wordy, broad, narrow):
-    assert has_few_columns(narrow.features)
-    assert not has_few_columns(broad.features)
-    assert not has_few_columns(wordy.features)
+    for graph, boosted in ((narrow, True), (broad, False), (wordy, False)):
+        dense = isinstance(graph.features, np.ndarray)
+        assert can_boost(dense, graph.d, graph.n, graph.C) is boosted
+    assert not can_boost(True, narrow.d, 1_000_000, 40)
