@@ -19,6 +19,7 @@ from scipy import sparse
 from torch import Tensor
 
 from linkdist.data.graph import IntArray
+from linkdist.distributed.memory import release_unused
 from linkdist.distributed.panel.columns import Columns
 from linkdist.distributed.panel.workshop import Hidden
 from linkdist.kernels import HAS_TRITON
@@ -152,6 +153,12 @@ class Buffers:
         self.inputs: Inputs | None = None
         self.fixed = self.device.type == "cuda" and rows.store.kind != "csr"
         self.targets = self.beside = self.nodes = torch.empty(0)
+
+    def clear(self) -> None:
+        """Free the memory of the rows."""
+        self.inputs = None
+        self.targets = self.beside = self.nodes = torch.empty(0)
+        release_unused()
 
     def fill(self, data: SliceData) -> None:
         """Put a slice in place."""

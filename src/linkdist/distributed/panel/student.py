@@ -120,12 +120,15 @@ class StoreStudent(Student):
             buffers.fill(data)
             lengths = [len(nodes) for nodes in data.nodes]
             del data
-            if loop is None or not buffers.fixed:
+            if loop is None:
                 loop = self._loop(loss_on_rows(self.shared, buffers, self.task), lengths, adam)
             else:
                 loop.refill(lengths)
             for _ in loop.epoch(done * self.group.size + self.group.rank):
                 pass
+            if not buffers.fixed:  # before the slice after the next is read
+                loop = None
+                buffers.clear()
             yield done
 
     def _turns(self, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from linkdist.data.graph import IntArray
 from linkdist.distributed.group import SingleProcess
+from linkdist.distributed.memory import release_unused
 from linkdist.distributed.panel.adjacency import Adjacency, Visible
 from linkdist.distributed.panel.columns import Columns
 from linkdist.progress import Callback
@@ -90,6 +91,7 @@ class Workshop:
         for part in range(self.store.P):
             if part % size == rank and not columns.has(part):
                 columns.write(part, compute(part))
+                release_unused()
             self._done += 1
             self.callback.progress(min(self._done, self._total), self._total)
         self.group.wait()
