@@ -50,9 +50,10 @@ class Blocks:
         """The values (k, width) of some nodes, given by sorted node numbers."""
         return torch.cat([block.rows(nodes) for block in self.parts], dim=1)
 
-    def read(self, part: int, rows: slice) -> Tensor:
-        """The values of some rows of a part, in float32."""
-        return torch.cat([block.read(part)[rows].float() for block in self.parts], dim=1)
+    def read(self, part: int, rows: slice, device: torch.device) -> Tensor:
+        """The values of some rows of a part on a device, in float32."""
+        found = [block.read(part)[rows].to(device).float() for block in self.parts]
+        return torch.cat(found, dim=1)
 
 
 def degrees(workshop: Workshop, name: str, hidden: Hidden) -> Columns:

@@ -120,3 +120,27 @@ class Columns:
     def _size(self, part: int) -> int:
         rows, width = self._shape(part)
         return HEADER + rows * width * np.dtype(self.kind).itemsize
+
+
+class HeldColumns(Columns):
+    """An array that stays in memory, on the device where it was computed."""
+
+    def __init__(self, folder: Path, sizes: Sequence[int], width: int) -> None:
+        super().__init__(folder, sizes, width)
+        self.held: dict[int, Tensor] = {}
+
+    def has(self, part: int) -> bool:
+        """Whether a part is there."""
+        return part in self.held
+
+    def write(self, part: int, values: Tensor) -> None:
+        """Keep a part (n_p, width)."""
+        self.held[part] = values.clamp(-LARGEST, LARGEST).half()
+
+    def read(self, part: int) -> Tensor:
+        """A part (n_p, width)."""
+        return self.held[part].clone()
+
+    def remove(self) -> None:
+        """Free the memory."""
+        self.held.clear()

@@ -200,6 +200,8 @@ def write_columns(workshop: Workshop, projection: Projection) -> Blocks:
 
 def _columns(store: Store, projection: Projection, block: slice, part: int) -> Tensor:
     x: Any = store.features(part)
+    if store.kind == "float16" and projection.directions is None:
+        return torch.from_numpy(x[:, block])
     out = torch.empty(x.shape[0], block.stop - block.start, dtype=torch.float16)
     step = max(1, CHUNK // max(projection.width, 1))
     for row in range(0, x.shape[0], step):

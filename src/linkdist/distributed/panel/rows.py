@@ -3,7 +3,8 @@
 A part whose rows do not fit into memory is divided into slices: every k-th row, from different
 starts, so that each slice is a random sample of the part. Slices are read one ahead. Where all of
 them fit, they are read once and stay in memory. On a GPU the rows in use have a fixed place, so
-that a step that was recorded stays valid (`training.loop.Loop.refill`).
+that a step that was recorded stays valid (`training.loop.Loop.refill`); the thread that reads ahead
+makes no call of CUDA, which could disturb a recording.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ class SliceData:
     targets: Tensor
     beside: Tensor
     nodes: list[IntArray]
+
+    def to(self, device: torch.device) -> SliceData:
+        """The slice on a device; CSR features stay where they are."""
+        dense = isinstance(self.features, Tensor)
+        features = self.features.to(device) if dense else self.features
+        return SliceData(features, self.targets.to(device), self.beside.to(device), self.nodes)
 
 
 @dataclass
@@ -109,20 +116,17 @@ class TargetRows:
             return
         with ThreadPoolExecutor(1, "read-ahead") as pool:
             reading = pool.submit(self._slice, units[0])
-            for after in [*units[1:], None]:
-                data = reading.result()
+            for unit, after in zip(units, [*units[1:], None], strict=True):
+                data = reading.result().to(self.device)
+                if self.whole:
+                    self._held[unit] = data
                 if after is not None:
                     reading = pool.submit(self._slice, after)
                 yield data
                 del data
 
     def _slice(self, unit: int) -> SliceData:
-        if unit in self._held:
-            return self._held[unit]
-        data = self._read(*self.units[unit])
-        if self.whole:
-            self._held[unit] = data
-        return data
+        return self._held[unit] if unit in self._held else self._read(*self.units[unit])
 
     def _read(self, part: int, start: int) -> SliceData:
         rows, x = slice(start, None, self.slices), self.store.features(part)
@@ -130,19 +134,14 @@ class TargetRows:
         place = np.arange(own.shape[0]) * self.slices + start
         heads = zip(*self.beside, strict=True)
         return SliceData(
-            own if sparse.issparse(own) else self._moved(torch.from_numpy(own)),
-            self._moved(torch.stack([one.read(part)[rows] for one in self.targets])),
-            self._moved(
-                torch.stack([torch.stack([one.read(part)[rows] for one in k]) for k in heads])
-            ),
+            own if sparse.issparse(own) else torch.from_numpy(np.ascontiguousarray(own)),
+            torch.stack([one.read(part)[rows] for one in self.targets]),
+            torch.stack([torch.stack([one.read(part)[rows] for one in head]) for head in heads]),
             [
                 np.flatnonzero(~np.isin(place, np.asarray(hidden.get(part, []))))
                 for hidden in self.hidden
             ],
         )
-
-    def _moved(self, values: Tensor) -> Tensor:
-        return values.contiguous().to(self.device)
 
 
 class Buffers:

@@ -107,7 +107,8 @@ class Mixture:
         out = torch.empty(n, store.C, dtype=torch.float16)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
-            out[rows] = self.predict(r, PartRows(part, rows, x[rows])).half().cpu()
+            some = PartRows(part, rows, x[rows], self.ensemble.context.device)
+            out[rows] = self.predict(r, some).half().cpu()
         return out
 
     def estimate_priors(self, store: Store) -> None:
@@ -116,7 +117,8 @@ class Mixture:
         They come from the predictions of nodes of the first parts, which are a random sample.
         """
         rows = min(PRIOR_ROWS, store.manifest.sizes[0])
-        some = PartRows(0, slice(0, rows), store.features(0)[:rows])
+        device = self.ensemble.context.device
+        some = PartRows(0, slice(0, rows), store.features(0)[:rows], device)
         for r in range(len(self.ensemble.replicas)):
             if self.ensemble.is_balanced(r):
                 p = self.predict(r, some).double().cpu().numpy()

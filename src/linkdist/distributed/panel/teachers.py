@@ -73,15 +73,18 @@ class PartRows:
         The rows.
     features : (k, d) array or CSR matrix
         Their features.
+    device : torch.device
+        Where they are predicted.
     """
 
     part: int
     rows: slice
     features: Any
+    device: torch.device
 
     def read(self, blocks: Blocks) -> Tensor:
         """Their rows of an array."""
-        return blocks.read(self.part, self.rows)
+        return blocks.read(self.part, self.rows, self.device)
 
 
 class StoreTeacher(Teacher):
@@ -112,7 +115,7 @@ class OnFeatures(Linear, StoreTeacher):
             z = torch.from_numpy(rows.features @ weight.cpu().numpy()).to(weight)
             z = z * _scale(context, rows.features).to(weight)
         else:
-            z = torch.from_numpy(np.asarray(rows.features, np.float32)).to(weight) @ weight
+            z = torch.from_numpy(rows.features).to(weight.device).float() @ weight
         return context.task.natural(z + self.bias[view])
 
 
@@ -287,7 +290,7 @@ class Boosting(Estimator, StoreTeacher):
         """Scores (k, C)."""
         columns = [np.asarray(rows.features, np.float32)]
         if self.hops:
-            columns += [rows.read(blocks).numpy() for blocks in self.arrays[links].means]
+            columns += [rows.read(blocks).cpu().numpy() for blocks in self.arrays[links].means]
         return self.predict([view], [np.concatenate(columns, axis=1)])[0]
 
 

@@ -20,7 +20,7 @@ from linkdist.data.graph import IntArray
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.memory import release_unused
 from linkdist.distributed.panel.adjacency import Adjacency, Visible
-from linkdist.distributed.panel.columns import Columns
+from linkdist.distributed.panel.columns import Columns, HeldColumns
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
 
@@ -104,10 +104,7 @@ class Workshop:
 
     def recur(self, x: Columns, to: Columns, steps: int, hidden: Hidden, update: Update) -> None:
         """Some steps over the links: write the result of the last one."""
-        between = [
-            self.columns(f"{to.folder.name}.step{step}", to.width, lasting=False)
-            for step in range(1, steps)
-        ]
+        between = [self._step(to, step) for step in range(1, steps)]
         arrays = [x, *between, to]
         done = self.group.share(lambda: _last_complete(arrays))
         self._done += done * self.store.P
@@ -115,6 +112,14 @@ class Workshop:
             self.propagate(arrays[step - 1], arrays[step], hidden, update)
             if step > 1:
                 arrays[step - 1].remove()
+
+    def _step(self, to: Columns, step: int) -> Columns:
+        """The array of a step; on a GPU with room for it, it stays there."""
+        name, sizes = f"{to.folder.name}.step{step}", to.sizes
+        alone = self.group.size == 1 and self.device.type == "cuda"
+        if alone and 4 * to.nbytes <= self.room:
+            return HeldColumns(self.folder / name, sizes, to.width)
+        return self.columns(name, to.width, lasting=False)
 
 
 def _last_complete(arrays: list[Columns]) -> int:
