@@ -13,7 +13,7 @@ import torch
 from linkdist.artifacts.model_dir import Saved
 from linkdist.distributed.survey import Survey, survey
 from linkdist.distributed.trainer import Schedule, batch_for, check_memory, fits_whole, train_rounds
-from linkdist.errors import OptionError
+from linkdist.errors import OptionError, StoreError
 from linkdist.model import Model
 from linkdist.pipeline import Options, Trained, train
 from linkdist.progress import Callback
@@ -97,6 +97,9 @@ class StoreSource:
         """Open the store if it can be trained like this; return the bytes that it may take."""
         check_method(options)
         self.store, room = Store.open(self.directory), room_on(device, self.memory)
+        if self.store.task != "classification" or len(self.store.heads) > 1 or self.store.weighted:
+            rule = "training from a store is for classification with one relation, without weights"
+            raise StoreError(f"{rule}; {self.directory} has others. Train on the tables instead.")
         check_memory(self.store, room)
         return room
 

@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from linkdist._version import __version__
-from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
 from linkdist.store.format import DENSE, VERSION, expected_files, part_file
@@ -39,7 +37,8 @@ from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
 from linkdist.tables.source import LINK_ROLES, ROLES, Tables
-from linkdist.tables.task import guess_task
+from linkdist.tables.targets import LabelFormat, count_labels
+from linkdist.tables.task import TaskGuess
 from linkdist.tables.validation import Problems
 
 MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
@@ -127,8 +126,6 @@ def _describe(tables: Tables) -> dict[str, Any]:
     """The tables in their present state: name, size and time of the files, and all options."""
     if tables.labels is not None or tables.text_encoder is not None:
         raise OptionError("a store takes its labels and its text from the node table alone.")
-    if tables.task not in (None, "classification") or not isinstance(tables.label, str):
-        raise OptionError("a store is for classification with one label column.")
     if tables.graph is not None or isinstance(tables.nodes, list | tuple | dict):
         raise OptionError("a store contains one graph, from one node table and one link table.")
     refused = [f"--{role}" for role in LINK_ROLES if getattr(tables, role)]
@@ -160,22 +157,24 @@ class _Build:
         state = self.journal.state
         if "surveyed" not in state:
             self._survey(parts, memory, dtype)
-        rows, classes, encoders, guesses = state["surveyed"]
-        guesses = {name: Guess(**guess) for name, guess in guesses.items()}
-        survey = Survey(rows, tuple(classes), FeatureEncoder.from_state(encoders), guesses)
+        rows, written, encoders, guesses, guess = state["surveyed"]
+        lists = {name: tuple(written[name]) for name in ("columns", "classes", "unknown")}
+        survey = Survey(
+            rows,
+            LabelFormat(**written | lists),
+            FeatureEncoder.from_state(encoders),
+            {name: Guess(**one) for name, one in guesses.items()},
+            None if guess is None else TaskGuess(*guess),
+        )
         return survey, Layout(*state["layout"])
 
     def _survey(self, parts: int | None, memory: int, dtype: str) -> None:
         tables, progress = self.tables, self.callback.progress
         self.callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, str(tables.label), tables.kinds, tables.features, progress,
-            tables.unknown,
+            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress,
+            tables.unknown, tables.task,
         )  # fmt: skip
-        guess = guess_task([str(tables.label)], pa.array(survey.classes, pa.large_string()))
-        if tables.task is None and guess.task != "classification":
-            why = f"the task is {guess.task}, guessed from {guess.why}"
-            raise OptionError(f"a store is for classification; {why}.")
         self.callback.stage("counting links")
         links = _count_rows(tables.edges, progress)
         if not links:
@@ -187,9 +186,11 @@ class _Build:
             parts = parts_for(survey.rows, held, links, memory)
         check_parts(parts, links)
         guesses = {name: asdict(guess) for name, guess in survey.guesses.items()}
+        form = survey.label_format
         self.journal.commit(
-            surveyed=[survey.rows, survey.classes, survey.encoders.state(), guesses],
-            links=links, layout=[parts, survey.encoders.d, kind], needed=_needed(survey, links),
+            surveyed=[survey.rows, asdict(form), survey.encoders.state(), guesses, survey.guess],
+            links=links, needed=_needed(survey, links),
+            layout=[parts, survey.encoders.d, kind, form.task, len(form.classes)],
         )  # fmt: skip
 
     def write_nodes(self, survey: Survey, layout: Layout) -> None:
@@ -216,8 +217,7 @@ class _Build:
         """Batches of nodes, with features as they are stored."""
         tables, row = self.tables, skip + 1
         x: Any
-        label = str(tables.label)
-        for ids, y, x in encoded_nodes(tables.nodes, tables.id, label, survey, skip, BATCH):
+        for ids, y, x in encoded_nodes(tables.nodes, tables.id, tables.label, survey, skip, BATCH):
             if layout.kind == "csr":
                 x.sum_duplicates()
             elif layout.kind == "float16":
@@ -234,7 +234,7 @@ class _Build:
         write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
         self.callback.stage("resolving links")
         progress = self._progress(P * (P + 1) // 2)
-        resolve(journal, P, part_sizes(journal, P), tables.strict, progress)
+        resolve(journal, P, part_sizes(journal, layout), tables.strict, progress)
         return report_of(journal, tables, self.ends, P)
 
     def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
@@ -244,11 +244,16 @@ class _Build:
         return {
             "kind": layout.kind,
             "d": layout.d,
+            "task": layout.task,
             "classes": survey.classes,
-            "labelled": count_labels(folder, layout.P, len(survey.classes)),
-            "sizes": part_sizes(self.journal, layout.P),
+            "labelled": count_known(folder, layout.P, survey.classes),
+            "label_format": survey.label_format.state(),
+            "sizes": part_sizes(self.journal, layout),
+            "hashed": layout.P,
             "counts": count_links(folder, layout.P),
             "loops": state["loops"] + state["isolated"],
+            "directed": False,
+            "weighted": False,
             "synthetic": False,
             "columns": {**{role: getattr(tables, role) for role in ROLES}, "encoders": encoders},
             "source": {
@@ -263,12 +268,12 @@ class _Build:
         return lambda done: self.callback.progress(done, total)
 
 
-def count_labels(folder: Path, P: int, C: int) -> list[int]:
+def count_known(folder: Path, P: int, classes: tuple[str, ...]) -> list[int]:
     """The number of known labels of each class, from the files of the parts."""
-    counts = np.zeros(C, dtype=np.int64)
+    counts = np.zeros(len(classes), dtype=np.int64)
     for part in range(P):
         y = np.load(folder / part_file(part, "labels.npy"))
-        counts += np.bincount(y[y != UNKNOWN], minlength=C)
+        counts += np.array(list(count_labels(y, classes).values()), dtype=np.int64)
     return list(map(int, counts))
 
 
@@ -285,9 +290,11 @@ def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:
 
 def _node_bytes(survey: Survey, kind: str) -> float:
     """Bytes of the features and the label of an average node in memory."""
+    form = survey.label_format
+    label = 4 * len(form.classes) if form.task == "multilabel" else 4
     if kind != "csr":
-        return survey.encoders.d * np.dtype(kind).itemsize + 4
-    return 8 * sum(_entries(column) for column in survey.encoders.columns) + 8 + 4
+        return survey.encoders.d * np.dtype(kind).itemsize + label
+    return 8 * sum(_entries(column) for column in survey.encoders.columns) + 8 + label
 
 
 def _entries(column: Any) -> float:  # noqa: ANN401
