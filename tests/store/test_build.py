@@ -216,7 +216,11 @@ def test_ids_that_stand_twice_are_told_with_their_rows(table, tmp_path):
     [
         ({"graph": "age"}, "a store contains one graph"),
         ({"nodes": ["a.csv", "b.csv"]}, "a store contains one graph"),
-        ({"labels": "more.csv"}, "a store takes its labels and its text from the node table alone"),
+        (
+            {"labels": "more.csv", "text_encoder": len},
+            "labels and text from its only node table; found --labels, a text encoder.",
+        ),
+        ({"edges": {"s": ["0"], "t": ["1"]}}, "a store is built from files; found a table in"),
     ],
 )
 def test_what_a_store_cannot_contain_is_refused(table, tmp_path, options, message):

@@ -127,7 +127,7 @@ def node_tables(draw):
     return nodes, {"label": "y", **options}, kind != "lists"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(node_tables(), st.integers(1, 3), st.booleans())
 def test_labels_of_every_task_are_those_of_the_graph_in_memory(table, parts, csv):
     nodes, options, may_be_csv = table
@@ -184,3 +184,115 @@ def test_many_different_numbers_are_guessed_to_be_a_regression(tmp_path, monkeyp
         store = check_same(tables_of(tmp_path, {"y": numbers}), tmp_path / "store", 2)
     assert store.task == "regression"
     assert store.manifest.label_format == {"decimal": ","}
+
+
+# links --------------------------------------------------------------------------------------------
+
+IDS = [f"n{i}" for i in range(9)]
+NODES = {"id": IDS, "age": [float(i) for i in range(9)], "y": list("abcabcabc")}
+RELATIONS = ["knows", "cites", "likes"]
+
+
+def link_table(draw, weighted, relation):
+    """The columns of a link table; unknown ids, self-loops and duplicates among them."""
+    end = st.sampled_from([*IDS[:7], *IDS[:3], "nobody", None])
+    rows = draw(st.lists(st.tuples(end, end), min_size=1, max_size=25))
+    columns = {"to": pa.array([b for _, b in rows], "string"), "of": [a for a, _ in rows]}
+    columns["of"] = pa.array(columns["of"], "string")
+    many = {"min_size": len(rows), "max_size": len(rows)}
+    if relation:
+        columns["kind"] = draw(st.lists(st.sampled_from(RELATIONS), **many))
+    if weighted:
+        columns["weight"] = draw(st.lists(st.floats(0.125, 100, width=32), **many))
+    return columns
+
+
+@st.composite
+def link_tables(draw):
+    """Columns of one or more link tables by their names, and the options."""
+    weighted, directed = draw(st.booleans()), draw(st.booleans())
+    kind = draw(st.sampled_from(["one", "column", "several", "named"]))
+    names = {"one": ["links"], "column": ["links"], "several": RELATIONS, "named": ["cites"]}[kind]
+    tables = {name: link_table(draw, weighted, kind == "column") for name in names}
+    options = {"directed": directed, "strict": draw(st.sampled_from([False, False, False, True]))}
+    if draw(st.booleans()):
+        options |= {"source": "of", "target": "to"}
+    if weighted:
+        options["weight"] = "weight"
+    if kind == "column":
+        options["relation"] = "kind"
+    return tables, options, kind
+
+
+def link_paths(folder, tables, kind, suffix="csv"):
+    """Write link tables; what `Tables.edges` takes."""
+    paths = {name: write(folder / f"{name}.{suffix}", one) for name, one in tables.items()}
+    return paths if kind == "named" else list(paths.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(link_tables(), st.integers(1, 4), st.sampled_from(["csv", "parquet"]))
+def test_links_of_every_kind_are_those_of_the_graph_in_memory(links, parts, suffix):
+    tables, options, kind = links
+    with TemporaryDirectory() as name, small():
+        folder = Path(name)
+        edges = link_paths(folder, tables, kind, suffix)
+        nodes = write(folder / "nodes.csv", NODES)
+        check_same(Tables(nodes, edges, "id", "y", **options), folder / "store", parts)
+
+
+def table_with(folder, columns, **options):
+    ends = {"s": ["n0", "n1", "n2", "n1"], "t": ["n1", "n2", "n0", "n0"]}
+    edges = write(folder / "links.csv", ends | columns)
+    return Tables(write(folder / "nodes.csv", NODES), edges, "id", "y", **options)
+
+
+def test_relations_without_links_are_left_out(tmp_path):
+    columns = {"s": ["x", "n1", "n2", "n1"], "kind": ["a", "b", "c", "b"]}
+    tables = table_with(tmp_path, columns, relation="kind", directed=True)
+    with small():
+        store = check_same(tables, tmp_path / "store", 2)
+    assert store.relations == ("b", "c")
+    tables = table_with(tmp_path, columns | {"kind": ["a", "b", "b", "b"]}, relation="kind")
+    with small():
+        store = check_same(tables, tmp_path / "one", 2)
+    assert store.relations == ("b",)
+    assert not list((tmp_path / "one").glob("links/*.heads.npy"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ({"w": ["1", "-1", "x", ""]}, {"weight": "w"}),
+        ({"kind": ["a", "", "b", "a"]}, {"relation": "kind"}),
+        ({"kind": ["a", "", "b", "a"], "w": [1, 0, 1, 1]}, {"relation": "kind", "weight": "w"}),
+        ({}, {"weight": "w"}),
+        ({}, {"weight": "s"}),
+        ({"s": ["x", "x", "x", "x"], "w": [1, 1, 1, 1]}, {"weight": "w"}),
+    ],
+)
+def test_wrong_links_are_refused_as_in_memory(tmp_path, columns, options):
+    tables = table_with(tmp_path, columns, **options)
+    with small():
+        assert check_same(tables, tmp_path / "store", 2) is None
+
+
+def test_too_many_relations_are_refused_as_in_memory(tmp_path):
+    columns = {"s": IDS[:1] * 21, "t": IDS[1:2] * 21, "kind": [f"k{i}" for i in range(21)]}
+    tables = table_with(tmp_path, columns, relation="kind")
+    assert check_same(tables, tmp_path / "store", 1) is None
+
+
+def test_problems_of_several_tables_are_reported_at_once(tmp_path):
+    good = {"s": ["n0", "n1"], "t": ["n1", "n2"], "w": [1.0, 2.0]}
+    bad = good | {"w": [1.0, -2.0]}
+    edges = [
+        write(tmp_path / f"{name}.csv", one)
+        for name, one in (("a", bad), ("b", good), ("c", bad), ("d", good | {"s": ["x", "y"]}))
+    ]
+    nodes = write(tmp_path / "nodes.csv", NODES)
+    tables = Tables(nodes, edges[:3], "id", "y", weight="w")
+    assert check_same(tables, tmp_path / "store", 1) is None
+    assert check_same(Tables(nodes, edges[1::2], "id", "y"), tmp_path / "store", 1) is None
+    tables = Tables(nodes, edges[:2], "id", "y", relation="w")
+    assert check_same(tables, tmp_path / "store", 1) is None

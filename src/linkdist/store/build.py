@@ -1,9 +1,10 @@
-"""Build a store from two tables, in memory that does not grow with the graph.
+"""Build a store from tables, in memory that does not grow with the graph.
 
-    surveying    read the node table, fit the encoders, find the classes, choose the number of parts
+    surveying    read the node table, fit the encoders, find the classes; find the relations of
+                 links and check their weights; choose the number of parts
     nodes        read it again and append each node to its part
     ids          sort the ids of each part; duplicates are errors
-    links        read the link table and write each link to its bucket
+    links        read the link tables and write each link to its bucket
     buckets      replace the ids of each bucket by rows
 
 The result is the graph that `read_nodes`, `read_links` and `with_own_loops` give for the same
@@ -13,26 +14,32 @@ kill the build continues with the next piece. Only the survey starts over.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from linkdist._version import __version__
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
 from linkdist.store.format import DENSE, VERSION, expected_files, part_file
 from linkdist.store.journal import Journal, open_journal
+from linkdist.store.keys import hash64, part_of
+from linkdist.store.link_counts import report_of
+from linkdist.store.link_runs import record_bytes, write_runs
+from linkdist.store.link_source import LinkFile, LinkPlan, link_rows, open_links, survey_links
 from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import RECORD, count_links, report_of, resolve, write_runs
+from linkdist.store.resolve_links import HashIndex, count_links, resolve
 from linkdist.tables.bag_encoders import Vocabulary
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
-from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
+from linkdist.tables.links import LINKS, LinkReport, named_link_tables
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
@@ -105,41 +112,53 @@ def build(
     # The memory only determines the number of parts: if that is given, any memory may continue.
     planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
     request = _describe(tables) | planned
-    ends = link_ends(open_table(tables.edges), tables.source, tables.target)
+    files = open_links(tables)
     budget = max(MIN_BUFFER, min(MAX_BUFFER, memory // 16))
     with open_journal(out, request, overwrite) as journal:
-        work = _Build(tables, ends, journal, callback or Callback(), budget)
+        work = _Build(tables, files, journal, callback or Callback(), budget)
         survey, layout = work.plan(parts, memory, dtype)
         work.callback.columns(survey.guesses)
         fields = journal.state.get("finishing")
         if fields is None:
             work.write_nodes(survey, layout)
-            report = work.write_links(layout)
+            plan, report = work.write_links(layout)
             work.callback.links(report)
-            fields = work.fields(survey, layout, report)
-        names = expected_files(layout.P, layout.kind, synthetic=False)
+            fields = work.fields(survey, layout, plan, report)
+        K = len(fields["relations"]) * (1 + fields["directed"])
+        names = expected_files(layout.P, layout.kind, False, K, fields["weighted"])
         journal.finish(names, fields, work.callback)
     return Store.open(out)
 
 
 def _describe(tables: Tables) -> dict[str, Any]:
     """The tables in their present state: name, size and time of the files, and all options."""
-    if tables.labels is not None or tables.text_encoder is not None:
-        raise OptionError("a store takes its labels and its text from the node table alone.")
-    if tables.graph is not None or isinstance(tables.nodes, list | tuple | dict):
-        raise OptionError("a store contains one graph, from one node table and one link table.")
-    refused = [f"--{role}" for role in LINK_ROLES if getattr(tables, role)]
-    refused += ["several --edges"] * isinstance(tables.edges, list | dict)
-    if refused:
-        rule = "relations, weights and directions of links are for training on tables"
-        raise OptionError(f"{rule}, so a store does not take {', '.join(refused)}.")
-    fields = asdict(tables) | {"version": VERSION, "program": __version__}
-    for name in ("nodes", "edges"):
-        path = Path(fields[name])
+    _check_tables(tables)
+    links = named_link_tables(tables.edges, tables.relation)
+    files = [(None, tables.nodes), *links.items()]
+    if not all(isinstance(path, str | os.PathLike) for _, path in files):
+        advice = "Write it to a Parquet file first."
+        raise OptionError(f"a store is built from files; found a table in memory. {advice}")
+    fields = asdict(replace(tables, nodes=None, edges=None))
+    fields |= {"version": VERSION, "program": __version__, "files": []}
+    for name, path in files:
         open_table(path)  # raises an error if it cannot be read
-        status = path.stat()
-        fields[name] = [str(path.resolve()), status.st_size, status.st_mtime_ns]
+        status = Path(path).stat()
+        found = [name, str(Path(path).resolve()), status.st_size, status.st_mtime_ns]
+        fields["files"].append(found)
     return fields
+
+
+def _check_tables(tables: Tables) -> None:
+    """Raise an error with everything that a store cannot contain."""
+    refused = {
+        "--graph": tables.graph is not None,
+        "several --nodes": isinstance(tables.nodes, list | tuple | dict),
+        "--labels": tables.labels is not None,
+        "a text encoder": tables.text_encoder is not None,
+    }
+    if found := [name for name, given in refused.items() if given]:
+        rule = "a store contains one graph, with labels and text from its only node table"
+        raise OptionError(f"{rule}; found {', '.join(found)}. Leave them out.")
 
 
 @dataclass(frozen=True)
@@ -147,7 +166,7 @@ class _Build:
     """The steps of a build; each continues where the journal says that it stopped."""
 
     tables: Tables
-    ends: tuple[str, str]
+    files: list[LinkFile]
     journal: Journal
     callback: Callback
     budget: int
@@ -176,20 +195,18 @@ class _Build:
             tables.unknown, tables.task,
         )  # fmt: skip
         self.callback.stage("counting links")
-        links = _count_rows(tables.edges, progress)
-        if not links:
-            check_links(tables.edges, self.ends, LinkReport(total=0, kept=0))
+        plan = survey_links(self.files, tables.directed, progress)
         kind = "csr" if survey.encoders.is_sparse else dtype
         if parts is None:
             # Building holds one part at a time, training holds several.
             held = max(COPIES[kind] * _node_bytes(survey, kind), SORT_BYTES / HELD_PARTS)
-            parts = parts_for(survey.rows, held, links, memory)
-        check_parts(parts, links)
+            parts = parts_for(survey.rows, held, plan.total, memory)
+        check_parts(parts, plan.total)
         guesses = {name: asdict(guess) for name, guess in survey.guesses.items()}
         form = survey.label_format
         self.journal.commit(
             surveyed=[survey.rows, asdict(form), survey.encoders.state(), guesses, survey.guess],
-            links=links, needed=_needed(survey, links),
+            plan=[plan.rows, plan.relations], needed=_needed(survey, plan),
             layout=[parts, survey.encoders.d, kind, form.task, len(form.classes)],
         )  # fmt: skip
 
@@ -225,22 +242,39 @@ class _Build:
             yield ids, y, x
             row += len(ids)
 
-    def write_links(self, layout: Layout) -> LinkReport:
-        """Write the buckets."""
-        tables, journal, P = self.tables, self.journal, layout.P
-        self.callback.stage("reading links")
-        size = min(LINKS, self.budget // RECORD)
-        batches = link_batches(open_table(tables.edges), self.ends, size)
-        write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
-        self.callback.stage("resolving links")
-        progress = self._progress(P * (P + 1) // 2)
-        resolve(journal, P, part_sizes(journal, layout), tables.strict, progress)
-        return report_of(journal, tables, self.ends, P)
+    @property
+    def links(self) -> LinkPlan:
+        """What the links are, from the survey."""
+        rows, relations = map(tuple, self.journal.state["plan"])
+        return LinkPlan(rows, relations, self.tables.directed, self.tables.weight is not None)
 
-    def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
+    def write_links(self, layout: Layout) -> tuple[LinkPlan, LinkReport]:
+        """Write the buckets."""
+        journal, state, P, plan = self.journal, self.journal.state, layout.P, self.links
+        self.callback.stage("reading links")
+        size = min(LINKS, self.budget // record_bytes(plan.weighted))
+        batches = link_rows(self.files, plan, size, state.get("read", 0))
+        write_runs(journal, batches, P, plan, self.budget, self._progress(plan.total))
+        self.callback.stage("resolving links")
+        progress, strict = self._progress(P * (P + 1) // 2), self.tables.strict
+        plan = resolve(journal, P, part_sizes(journal, layout), plan, strict, progress)
+        index = HashIndex(journal.folder)
+
+        def is_node(text: str) -> bool:
+            keys = hash64(pa.array([text], pa.large_string()))
+            return bool(index.find(int(part_of(keys, P)[0]), keys)[0] >= 0)
+
+        return plan, report_of(self.files, plan, state["lost"], state["links"], is_node, strict)
+
+    def fields(
+        self, survey: Survey, layout: Layout, plan: LinkPlan, report: LinkReport
+    ) -> dict[str, Any]:
         """The fields of the manifest, except the files."""
-        folder, state, tables = self.journal.folder, self.journal.state, self.tables
-        encoders = survey.encoders.state()
+        folder, links, tables = self.journal.folder, self.journal.state["links"], self.tables
+        roles = {role: getattr(tables, role) for role in (*ROLES, *LINK_ROLES)}
+        if report.ends is not None:
+            # A later table may have its columns in another order, which would turn the links round.
+            roles["source"], roles["target"] = report.ends
         return {
             "kind": layout.kind,
             "d": layout.d,
@@ -251,16 +285,17 @@ class _Build:
             "sizes": part_sizes(self.journal, layout),
             "hashed": layout.P,
             "counts": count_links(folder, layout.P),
-            "loops": state["loops"] + state["isolated"],
-            "directed": False,
-            "weighted": False,
+            "loops": sum(links["loops"]) + links["isolated"],
+            "relations": plan.relations,
+            "directed": plan.directed,
+            "weighted": plan.weighted,
             "synthetic": False,
-            "columns": {**{role: getattr(tables, role) for role in ROLES}, "encoders": encoders},
+            "columns": {**roles, "encoders": survey.encoders.state()},
             "source": {
                 "nodes": Path(tables.nodes).name,
-                "edges": Path(tables.edges).name,
+                "edges": ", ".join(file.path.name for file in self.files),
                 "links": str(report),
-                "isolated": state["isolated"],
+                "isolated": links["isolated"],
             },
         }
 
@@ -275,17 +310,6 @@ def count_known(folder: Path, P: int, classes: tuple[str, ...]) -> list[int]:
         y = np.load(folder / part_file(part, "labels.npy"))
         counts += np.array(list(count_labels(y, classes).values()), dtype=np.int64)
     return list(map(int, counts))
-
-
-def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:
-    table = open_table(path)
-    if table.rows is not None:
-        return table.rows
-    rows = 0
-    for batch in table.batches(table.schema.names[:1], LINKS):
-        rows += batch.num_rows
-        progress(rows, 0)
-    return rows
 
 
 def _node_bytes(survey: Survey, kind: str) -> float:
@@ -304,7 +328,8 @@ def _entries(column: Any) -> float:  # noqa: ANN401
     return 1 if column.is_sparse else column.width
 
 
-def _needed(survey: Survey, links: int) -> float:
+def _needed(survey: Survey, plan: LinkPlan) -> float:
     """Approximate number of bytes of the store while it is built."""
     kind = "csr" if survey.encoders.is_sparse else "float32"
-    return survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24) + links * (RECORD + 8)
+    nodes = survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24)
+    return nodes + plan.total * (record_bytes(plan.weighted) + 8 + 5 * plan.weighted)
