@@ -118,6 +118,8 @@ def build(
         work = _Build(tables, files, journal, callback or Callback(), budget)
         survey, layout = work.plan(parts, memory, dtype)
         work.callback.columns(survey.guesses)
+        if survey.guess is not None:
+            work.callback.note(f"Task: {survey.guess.task} (guessed from {survey.guess.why})")
         fields = journal.state.get("finishing")
         if fields is None:
             work.write_nodes(survey, layout)
