@@ -182,6 +182,26 @@ def test_fields_of_a_manifest_must_agree(store, fields, problem):
         Store.open(store)
 
 
+# the index of hashes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [1 << 64, 1 << 40, 5], ids=["uniform", "low", "few"])
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_hashes_are_found_where_a_dictionary_finds_them(tmp_path, monkeypatch, n, spread):
+    monkeypatch.setattr(resolve_links, "CHUNK", 300)
+    random = np.random.default_rng(n)
+    keys = np.unique(random.integers(0, spread, n, dtype=np.uint64))
+    order = random.permutation(len(keys)).astype(np.uint32)
+    (tmp_path / "work").mkdir()
+    np.save(tmp_path / "work/0003.keys.npy", keys)
+    np.save(tmp_path / "work/0003.order.npy", order)
+    ends = np.array([0, 1, (1 << 64) - 1], np.uint64)
+    asked = np.concatenate([ends, keys, keys + np.uint64(1), random.permutation(keys)])
+    rows = dict(zip(keys.tolist(), order.tolist(), strict=True))
+    found = resolve_links.HashIndex(tmp_path).find(3, asked)
+    assert found.tolist() == [rows.get(key, -1) for key in asked.tolist()]
+
+
 # versions and parts -------------------------------------------------------------------------------
 
 NEW = ("task", "label_format", "hashed", "relations", "directed", "weighted")

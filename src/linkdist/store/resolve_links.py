@@ -287,7 +287,11 @@ class BucketWriter:
 
 
 class HashIndex:
-    """Finds the rows of hashes in parts; holds the hashes of two parts at a time."""
+    """Finds the rows of hashes in parts; holds the hashes of two parts at a time.
+
+    Hashes are uniform, so their highest bits tell where a hash is among the sorted ones: a table of
+    these positions leaves a step or two to do, where a binary search does twenty.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -295,15 +299,32 @@ class HashIndex:
 
     def find(self, part: int, keys: Keys) -> npt.NDArray[np.int64]:
         """The rows of hashes in a part, -1 for those that are not there."""
-        known, order = self._load(part)
+        known, order, starts = self._load(part)
         rows = np.full(len(keys), -1, dtype=np.int64)
         for start in range(0, len(keys) if len(known) else 0, CHUNK):
             chunk = keys[start : start + CHUNK]
-            place = np.minimum(np.searchsorted(known, chunk), len(known) - 1)
+            place = _place(known, starts, chunk)
             found = known[place] == chunk
             rows[start : start + CHUNK][found] = order[place[found]]
         return rows
 
     def _read(self, part: int) -> list[npt.NDArray[Any]]:
         names = (work_file(part, f"{name}.npy") for name in ("keys", "order"))
-        return [np.load(self._folder / name) for name in names]
+        known, order = (np.load(self._folder / name) for name in names)
+        bits = max(1, len(known).bit_length())
+        cells = np.bincount((known >> np.uint64(64 - bits)).astype(np.int64), minlength=1 << bits)
+        return [known, order, (np.cumsum(cells) - cells).astype(np.uint32)]
+
+
+def _place(known: Keys, starts: npt.NDArray[np.uint32], keys: Keys) -> npt.NDArray[np.uint32]:
+    """The position of the first of the sorted hashes that is not smaller, or the last position."""
+    last, bits = len(known) - 1, len(starts).bit_length() - 1
+    place: npt.NDArray[np.uint32] = starts[keys >> np.uint64(64 - bits)]
+    np.minimum(place, last, out=place)
+    behind = np.flatnonzero(known[place] < keys)
+    while len(behind):
+        place[behind] += 1
+        behind = behind[place[behind] <= last]
+        behind = behind[known[place[behind]] < keys[behind]]
+    np.minimum(place, last, out=place)
+    return place
