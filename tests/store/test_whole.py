@@ -186,6 +186,26 @@ def test_many_different_numbers_are_guessed_to_be_a_regression(tmp_path, monkeyp
     assert store.manifest.label_format == {"decimal": ","}
 
 
+def test_many_different_texts_still_give_all_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr("linkdist.tables.nodes.DIFFERENT", 5)
+    texts = [f"{word}|{other}" for word in "abcdefgh" for other in "xyz"]
+    with small():
+        store = check_same(tables_of(tmp_path, {"y": texts}), tmp_path / "store", 2)
+    assert store.classes == tuple("abcdefghxyz")
+
+
+def test_tables_may_be_folders_and_globs(tmp_path):
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "links").mkdir()
+    for k in range(2):
+        part = {"id": IDS[k::2], "age": NODES["age"][k::2], "y": NODES["y"][k::2]}
+        write(tmp_path / f"nodes/{k}.parquet", part)
+        write(tmp_path / f"links/{k}.parquet", {"s": IDS[k:-1:2], "t": IDS[k + 1 :: 2]})
+    tables = Tables(tmp_path / "nodes", str(tmp_path / "links/*.parquet"), "id", "y")
+    with small():
+        check_same(tables, tmp_path / "store", 2)
+
+
 # links --------------------------------------------------------------------------------------------
 
 IDS = [f"n{i}" for i in range(9)]

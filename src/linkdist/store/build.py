@@ -14,6 +14,7 @@ kill the build continues with the next piece. Only the survey starts over.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -39,6 +40,7 @@ from linkdist.store.resolve_links import HashIndex, count_links, resolve
 from linkdist.tables.bag_encoders import Vocabulary
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
+from linkdist.tables.link_tables import is_mapping_of_tables
 from linkdist.tables.links import LINKS, LinkReport, named_link_tables
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
@@ -144,17 +146,27 @@ def _describe(tables: Tables) -> dict[str, Any]:
     fields |= {"version": VERSION, "program": __version__, "files": []}
     for name, path in files:
         open_table(path)  # raises an error if it cannot be read
-        status = Path(path).stat()
-        found = [name, str(Path(path).resolve()), status.st_size, status.st_mtime_ns]
-        fields["files"].append(found)
+        fields["files"].append([name, _state(Path(path))])
     return fields
+
+
+def _state(path: Path) -> list[list[Any]]:
+    """Name, size and time of a file, or of those of a folder or a glob."""
+    if path.is_dir():
+        paths = sorted(path.iterdir())
+    else:
+        paths = [path] if path.exists() else sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207
+    status = [one.stat() for one in paths]
+    pairs = zip(paths, status, strict=True)
+    return [[str(one.resolve()), found.st_size, found.st_mtime_ns] for one, found in pairs]
 
 
 def _check_tables(tables: Tables) -> None:
     """Raise an error with everything that a store cannot contain."""
     refused = {
         "--graph": tables.graph is not None,
-        "several --nodes": isinstance(tables.nodes, list | tuple | dict),
+        "several --nodes": isinstance(tables.nodes, list | tuple)
+        or is_mapping_of_tables(tables.nodes),
         "--labels": tables.labels is not None,
         "a text encoder": tables.text_encoder is not None,
     }
