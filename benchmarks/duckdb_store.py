@@ -38,7 +38,7 @@ from linkdist.store.keys import hash64, part_of
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
 from linkdist.tables.io import open_table
-from linkdist.tables.links import LinkReport, check_links, link_batches, link_ends
+from linkdist.tables.links import LinkReport, check_links, link_batches
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.source import Tables
 from linkdist.tables.validation import SHOWN, Problems
@@ -53,11 +53,12 @@ def build(tables, out, *, parts=None, memory=None, dtype="float16", overwrite=Fa
     if parts is not None:
         ours.check_parts(parts, links=1 << 62)
     planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
-    request = ours._describe(tables) | planned
-    ends = link_ends(open_table(tables.edges), tables.source, tables.target)
+    request, files = ours._describe(tables) | planned, ours.open_links(tables)
+    if files[0].name or files[0].others or tables.directed:
+        raise ours.OptionError("the prototype takes plain links only.")
     budget = max(ours.MIN_BUFFER, min(ours.MAX_BUFFER, memory // 16))
     with open_journal(out, request, overwrite) as journal:
-        work = ours._Build(tables, ends, journal, callback or Callback(), budget)
+        work = ours._Build(tables, files, journal, callback or Callback(), budget)
         survey, layout = work.plan(parts, memory, dtype)
         work.callback.columns(survey.guesses)
         fields = journal.state.get("finishing")
@@ -99,8 +100,9 @@ def _write(db, work, survey, layout):
         counts.append(len(links))
     work.callback.links(report)
     return {
-        "kind": layout.kind, "d": layout.d, "classes": survey.classes, "sizes": sizes,
-        "labelled": ours.count_labels(journal.folder, layout.P, len(survey.classes)),
+        "kind": layout.kind, "d": layout.d, "task": "classification", "classes": survey.classes,
+        "sizes": sizes, "hashed": layout.P, "label_format": {}, "directed": False,
+        "weighted": False, "labelled": ours.count_known(journal.folder, layout.P, survey.classes),
         "counts": counts, "loops": report.loops + isolated, "synthetic": False,
         "columns": {
             "id": tables.id, "label": tables.label, "encoders": survey.encoders.state(),
@@ -205,16 +207,16 @@ def _write_part(db, journal, part, layout):
 def _insert_links(db, work):
     db.execute("CREATE TABLE IF NOT EXISTS raw(row BIGINT, s VARCHAR, t VARCHAR)")
     done = _one(db, "SELECT count(*) FROM raw")
-    for row, *ends in link_batches(open_table(work.tables.edges), work.ends, 1 << 17):
+    for row, *ends in link_batches(open_table(work.tables.edges), work.files[0].ends, 1 << 17):
         if row > done:
             batch = pa.table([np.arange(row, row + len(ends[0])), *ends], ["row", "s", "t"])  # noqa: F841
             db.execute("INSERT INTO raw SELECT * FROM batch")
-            work.callback.progress(row, work.journal.state["links"])
+            work.callback.progress(row, work.links.total)
 
 
 def _resolve(db, work):
     """Join the ids with rows, merge duplicates, add self-loops; links are (part << 32) + row."""
-    tables, ends = work.tables, work.ends
+    tables, ends = work.tables, work.files[0].ends
     _once(
         db,
         "joined",

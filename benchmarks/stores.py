@@ -64,7 +64,8 @@ def stored(graph, labels, P, folder):
             journal.save(bucket_file(a, b), unpack(keys))
         known = labels[labels != UNKNOWN]
         fields = {
-            "kind": "csr", "d": graph.d, "classes": graph.classes,
+            "kind": "csr", "d": graph.d, "task": graph.task, "classes": graph.classes,
+            "label_format": {}, "hashed": P, "directed": False, "weighted": False,
             "labelled": tuple(np.bincount(known, minlength=graph.C).tolist()),
             "sizes": tuple(np.bincount(part, minlength=P).tolist()),
             "counts": tuple(rows_in(journal.folder / bucket_file(a, b), 8) for a, b in buckets(P)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,6 +13,7 @@ from linkdist import prediction, trained_model, updating
 from linkdist.artifacts import model_dir
 from linkdist.cli.options import LinkTable, given
 from linkdist.errors import OptionError
+from linkdist.store.reader import Store
 from tests.cli.common import refused, words
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -76,13 +78,39 @@ def test_mistakes_are_told_in_words(command, folder):
     )
 
 
-def test_a_store_refuses_relations_weights_and_directions(command, folder):
-    line = ["store", "build", "--nodes", folder / "nodes.csv", *ROLES, "--out", folder / "store"]
-    one, two = ["--edges", folder / "links.csv"], ["--edges", folder / "cites.csv"]
-    rule = "relations, weights and directions of links are for training on tables, so a store does"
-    refused(command(*line, *one, *LINKS), f"{rule} not take --relation, --weight, --directed")
-    refused(command(*line, *one, *two), f"{rule} not take several --edges")
-    assert not (folder / "store").exists()
+def test_a_store_keeps_relations_weights_and_directions(command, folder):
+    line = ["store", "build", "--nodes", folder / "nodes.csv", *ROLES]
+    one = ["--edges", folder / "links.csv", *LINKS, "--out", folder / "one"]
+    code, out, err = command(*line, *one)
+    assert code == 0, err
+    said = words(out.replace("│", " "))
+    for row in ("relations 2: cites, knows", "directed yes", "weights yes", "task classification"):
+        assert row in said
+    two = ["--edges", folder / "cites.csv", "--edges", folder / "knows.csv", *LINKS[2:]]
+    code, _, err = command(*line, *two, "--out", folder / "two")
+    assert code == 0, err
+    found = [Store.open(folder / name).bucket(0, 0) for name in ("one", "two")]
+    assert all(np.array_equal(*parts) for parts in zip(*found, strict=True))
+    out = ["--out", folder / "model"]
+    refused(
+        command("train", "--store", folder / "one", *out),
+        "training from a store is for classification with one relation, without weights",
+    )
+
+
+def test_a_store_keeps_numbers_and_several_labels(command, folder):
+    edges = ("--edges", folder / "cites.csv", "--id", "id", "--features", "age")
+    table = pd.read_csv(folder / "nodes.csv").assign(size=range(6), even=[0, 1] * 3, odd=[1, 0] * 3)
+    table.to_csv(folder / "nodes.csv", index=False)
+    line = ("store", "build", "--nodes", folder / "nodes.csv", *edges)
+    code, out, err = command(*line, "--label", "even,odd", "--out", folder / "sets")
+    assert code == 0, err
+    assert "Task: multilabel (guessed from 2 label columns)" in words(err)
+    assert "classes 2, nodes with each: even: 3, odd: 3" in words(out.replace("│", " "))
+    options = ("--label", "size", "--task", "regression", "--out", folder / "numbers")
+    code, out, err = command(*line, *options)
+    assert code == 0, err
+    assert "number size, known for 6 nodes" in words(out.replace("│", " "))
 
 
 def test_given_options_are_those_of_the_links():

@@ -27,7 +27,7 @@ from linkdist.store.reader import Store
 from linkdist.tables.links import read_links
 from linkdist.tables.nodes import read_nodes
 from linkdist.tables.parsing import text_of
-from linkdist.tables.source import ROLES
+from linkdist.tables.source import LINK_ROLES, ROLES
 from tests.stores import as_arrays, build_papers, dense, papers_tables, small, tree, write
 
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20)
@@ -101,7 +101,8 @@ def check_same(tables, out, dtype, parts, **options):
     )
     assert store.loops == (graph.links[:, 0] == graph.links[:, 1]).sum()
     assert store.encoders.state() == nodes.encoders.state()
-    assert store.about == {role: getattr(tables, role) for role in ROLES} | {"unknown": []}
+    roles = {role: getattr(tables, role) for role in (*ROLES, *LINK_ROLES)} | {"unknown": []}
+    assert store.about == roles | {"task": nodes.task, "relations": graph.relations}
     known = graph.labels[graph.labels >= 0]
     assert list(store.manifest.labelled) == np.bincount(known, minlength=graph.C).tolist()
     return store
@@ -213,10 +214,13 @@ def test_ids_that_stand_twice_are_told_with_their_rows(table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "regression"}, "a store is for classification with one label column"),
-        ({"label": ["class", "age"]}, "a store is for classification with one label column"),
         ({"graph": "age"}, "a store contains one graph"),
         ({"nodes": ["a.csv", "b.csv"]}, "a store contains one graph"),
+        (
+            {"labels": "more.csv", "text_encoder": len},
+            "labels and text from its only node table; found --labels, a text encoder.",
+        ),
+        ({"edges": {"s": ["0"], "t": ["1"]}}, "a store is built from files; found a table in"),
     ],
 )
 def test_what_a_store_cannot_contain_is_refused(table, tmp_path, options, message):
@@ -227,9 +231,7 @@ def test_numbers_become_classes_of_a_store_only_if_asked_for(table, tmp_path):
     numbers = [i + 0.25 for i in range(25)]
     ids = [str(i) for i in range(25)]
     tables = table({"id": ids, "class": numbers, "age": numbers})
-    found = refused(tables, tmp_path, OptionError)
-    assert "a store is for classification; the task is regression, guessed from" in found
-    assert "--task classification makes each number a class" in found
+    assert build(tables, tmp_path / "numbers").task == "regression"
     assert len(build(replace(tables, task="classification"), tmp_path / "out").classes) == 25
 
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from linkdist.data.graph import Graph
 from linkdist.errors import OptionError, TableError
+from linkdist.tables.label_survey import find_format
 from linkdist.tables.labels import check_known_classes
 from linkdist.tables.nodes import read_nodes
-from linkdist.tables.targets import LabelFormat, count_labels, find_format
+from linkdist.tables.targets import LabelFormat, count_labels
 from linkdist.tables.validation import Problems
 
 ROWS = 6

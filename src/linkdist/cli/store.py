@@ -142,7 +142,6 @@ def check(directory: StoreDir) -> None:
 
 
 def _rows(found: Store) -> list[tuple[str, Any]]:
-    from linkdist.artifacts.manifest import some
     from linkdist.store.format import bucket_file, buckets
     from linkdist.store.plan import format_memory, training_memory
 
@@ -151,18 +150,34 @@ def _rows(found: Store) -> list[tuple[str, Any]]:
     held = found.part_bytes
     part = max(range(P), key=lambda p: held[p])
     bucket = max(zip(manifest.counts, buckets(P), strict=True))
-    counts = zip(manifest.classes, manifest.labelled, strict=True)
-    classes = [f"{name}: {number}" for name, number in counts]
-    listed = ", ".join(classes) if len(classes) <= SHOWN else some(classes)
     return [
         ("nodes", found.n),
         ("links", f"{found.m}, {found.loops} of them self-loops"),
+        ("relations", f"{len(found.relations)}: {', '.join(found.relations)}"),
+        ("directed", "yes" if found.directed else "no"),
+        ("weights", "yes" if found.weighted else "no"),
         ("features", f"{found.d}, {found.kind}"),
-        ("classes", f"{found.C}, labels of each: {listed}"),
-        ("labelled", sum(manifest.labelled)),
+        ("task", found.task),
+        *_label_rows(found),
         ("parts", P),
         ("on disk", format_memory(sum(files.values()))),
         ("largest part", f"{part:04}: {manifest.sizes[part]} nodes, {format_memory(held[part])}"),
         ("largest bucket", f"{bucket_file(*bucket[1])}: {bucket[0]} links"),
         ("training takes", f"about {format_memory(training_memory(held, manifest.counts))}"),
+    ]
+
+
+def _label_rows(found: Store) -> list[tuple[str, Any]]:
+    from linkdist.artifacts.manifest import some
+
+    names, labelled = found.classes, found.manifest.labelled
+    if found.task == "regression":
+        return [("number", f"{names[0]}, known for {labelled[0]} nodes")]
+    classes = [f"{name}: {number}" for name, number in zip(names, labelled, strict=True)]
+    listed = ", ".join(classes) if len(classes) <= SHOWN else some(classes)
+    if found.task == "multilabel":  # a node may have several labels, so they are not added up
+        return [("classes", f"{found.C}, nodes with each: {listed}")]
+    return [
+        ("classes", f"{found.C}, labels of each: {listed}"),
+        ("labelled", sum(labelled)),
     ]

@@ -40,6 +40,7 @@ from linkdist.progress import Callback
 from linkdist.store.format import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
+from linkdist.store.whole import read_whole
 from linkdist.training.checkpoint import Keeper, TrainingRun, checkpoint_beside
 from linkdist.training.fit import Fit
 from linkdist.training.link_task import LinkTraining, epochs_for
@@ -155,8 +156,6 @@ class StoreSource:
 
     def _train_whole(self, options: Options, checkpoint: Keeper, callback: Callback) -> Trained:
         """Train like on a graph in memory, which the store becomes."""
-        from linkdist.store.whole import read_whole
-
         callback.stage("reading the store")
         graph, _ = read_whole(self.store)
         ids = pa.concat_arrays([self.store.ids(part) for part in range(self.store.P)]).to_pylist()

@@ -164,16 +164,16 @@ def _classes(store: Store, part: int) -> npt.NDArray[np.int32]:
 def _numbered(store: Store, bucket: Bucket, chosen: npt.NDArray[np.bool_], a: int, b: int) -> Links:
     """Some links of a bucket between node numbers, with their relations and directions."""
     pairs = bucket.pairs[chosen]
-    pairs = np.stack([number(a, pairs[:, 0]), number(b, pairs[:, 1])], axis=1)
+    ends = np.stack([number(a, pairs[:, 0]), number(b, pairs[:, 1])], axis=1)
     relation = None if bucket.heads is None else bucket.heads[chosen].astype(np.int64)
     weights = None if bucket.weights is None else bucket.weights[chosen]
     if store.directed and relation is not None:
         back = relation % 2 == 1  # the link leads from part b to part a
-        pairs[back] = pairs[back, ::-1]
+        ends[back] = ends[back, ::-1]
         relation = relation // 2
     if len(store.relations) == 1:
         relation = None
-    return Links(pairs, relation, weights, store.relations, store.directed)
+    return Links(ends, relation, weights, store.relations, store.directed)
 
 
 def _mark(y: npt.NDArray[np.int32], held: IntArray, first: int) -> npt.NDArray[np.int32]:

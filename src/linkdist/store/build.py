@@ -1,9 +1,10 @@
-"""Build a store from two tables, in memory that does not grow with the graph.
+"""Build a store from tables, in memory that does not grow with the graph.
 
-    surveying    read the node table, fit the encoders, find the classes, choose the number of parts
+    surveying    read the node table, fit the encoders, find the classes; find the relations of
+                 links and check their weights; choose the number of parts
     nodes        read it again and append each node to its part
     ids          sort the ids of each part; duplicates are errors
-    links        read the link table and write each link to its bucket
+    links        read the link tables and write each link to its bucket
     buckets      replace the ids of each bucket by rows
 
 The result is the graph that `read_nodes`, `read_links` and `with_own_loops` give for the same
@@ -13,8 +14,10 @@ kill the build continues with the next piece. Only the survey starts over.
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +25,29 @@ import numpy as np
 import pyarrow as pa
 
 from linkdist._version import __version__
-from linkdist.data.graph import UNKNOWN
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
 from linkdist.store.format import DENSE, VERSION, expected_files, part_file
 from linkdist.store.journal import Journal, open_journal
+from linkdist.store.keys import hash64, part_of
+from linkdist.store.link_counts import report_of
+from linkdist.store.link_runs import record_bytes, write_runs
+from linkdist.store.link_source import LinkFile, LinkPlan, link_rows, open_links, survey_links
 from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import RECORD, count_links, report_of, resolve, write_runs
+from linkdist.store.resolve_links import HashIndex, count_links, resolve
 from linkdist.tables.bag_encoders import Vocabulary
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
-from linkdist.tables.links import LINKS, LinkReport, check_links, link_batches, link_ends
+from linkdist.tables.link_tables import is_mapping_of_tables
+from linkdist.tables.links import LINKS, LinkReport, named_link_tables
 from linkdist.tables.node_table import add_duplicates
 from linkdist.tables.nodes import Survey, encoded_nodes, survey_nodes
 from linkdist.tables.schema import Guess
 from linkdist.tables.source import LINK_ROLES, ROLES, Tables
-from linkdist.tables.task import guess_task
+from linkdist.tables.targets import LabelFormat, count_labels
+from linkdist.tables.task import TaskGuess
 from linkdist.tables.validation import Problems
 
 MIN_BUFFER, MAX_BUFFER = 1 << 20, 1 << 27
@@ -106,43 +114,65 @@ def build(
     # The memory only determines the number of parts: if that is given, any memory may continue.
     planned = {"parts": parts, "memory": memory if parts is None else None, "dtype": dtype}
     request = _describe(tables) | planned
-    ends = link_ends(open_table(tables.edges), tables.source, tables.target)
+    files = open_links(tables)
     budget = max(MIN_BUFFER, min(MAX_BUFFER, memory // 16))
     with open_journal(out, request, overwrite) as journal:
-        work = _Build(tables, ends, journal, callback or Callback(), budget)
+        work = _Build(tables, files, journal, callback or Callback(), budget)
         survey, layout = work.plan(parts, memory, dtype)
         work.callback.columns(survey.guesses)
+        if survey.guess is not None:
+            work.callback.note(f"Task: {survey.guess.task} (guessed from {survey.guess.why})")
         fields = journal.state.get("finishing")
         if fields is None:
             work.write_nodes(survey, layout)
-            report = work.write_links(layout)
+            plan, report = work.write_links(layout)
             work.callback.links(report)
-            fields = work.fields(survey, layout, report)
-        names = expected_files(layout.P, layout.kind, synthetic=False)
+            fields = work.fields(survey, layout, plan, report)
+        K = len(fields["relations"]) * (1 + fields["directed"])
+        names = expected_files(layout.P, layout.kind, False, K, fields["weighted"])
         journal.finish(names, fields, work.callback)
     return Store.open(out)
 
 
 def _describe(tables: Tables) -> dict[str, Any]:
     """The tables in their present state: name, size and time of the files, and all options."""
-    if tables.labels is not None or tables.text_encoder is not None:
-        raise OptionError("a store takes its labels and its text from the node table alone.")
-    if tables.task not in (None, "classification") or not isinstance(tables.label, str):
-        raise OptionError("a store is for classification with one label column.")
-    if tables.graph is not None or isinstance(tables.nodes, list | tuple | dict):
-        raise OptionError("a store contains one graph, from one node table and one link table.")
-    refused = [f"--{role}" for role in LINK_ROLES if getattr(tables, role)]
-    refused += ["several --edges"] * isinstance(tables.edges, list | dict)
-    if refused:
-        rule = "relations, weights and directions of links are for training on tables"
-        raise OptionError(f"{rule}, so a store does not take {', '.join(refused)}.")
-    fields = asdict(tables) | {"version": VERSION, "program": __version__}
-    for name in ("nodes", "edges"):
-        path = Path(fields[name])
+    _check_tables(tables)
+    links = named_link_tables(tables.edges, tables.relation)
+    files = [(None, tables.nodes), *links.items()]
+    if not all(isinstance(path, str | os.PathLike) for _, path in files):
+        advice = "Write it to a Parquet file first."
+        raise OptionError(f"a store is built from files; found a table in memory. {advice}")
+    fields = asdict(replace(tables, nodes=None, edges=None))
+    fields |= {"version": VERSION, "program": __version__, "files": []}
+    for name, path in files:
         open_table(path)  # raises an error if it cannot be read
-        status = path.stat()
-        fields[name] = [str(path.resolve()), status.st_size, status.st_mtime_ns]
+        fields["files"].append([name, _state(Path(path))])
     return fields
+
+
+def _state(path: Path) -> list[list[Any]]:
+    """Name, size and time of a file, or of those of a folder or a glob."""
+    if path.is_dir():
+        paths = sorted(path.iterdir())
+    else:
+        paths = [path] if path.exists() else sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207
+    status = [one.stat() for one in paths]
+    pairs = zip(paths, status, strict=True)
+    return [[str(one.resolve()), found.st_size, found.st_mtime_ns] for one, found in pairs]
+
+
+def _check_tables(tables: Tables) -> None:
+    """Raise an error with everything that a store cannot contain."""
+    refused = {
+        "--graph": tables.graph is not None,
+        "several --nodes": isinstance(tables.nodes, list | tuple)
+        or is_mapping_of_tables(tables.nodes),
+        "--labels": tables.labels is not None,
+        "a text encoder": tables.text_encoder is not None,
+    }
+    if found := [name for name, given in refused.items() if given]:
+        rule = "a store contains one graph, with labels and text from its only node table"
+        raise OptionError(f"{rule}; found {', '.join(found)}. Leave them out.")
 
 
 @dataclass(frozen=True)
@@ -150,7 +180,7 @@ class _Build:
     """The steps of a build; each continues where the journal says that it stopped."""
 
     tables: Tables
-    ends: tuple[str, str]
+    files: list[LinkFile]
     journal: Journal
     callback: Callback
     budget: int
@@ -160,36 +190,38 @@ class _Build:
         state = self.journal.state
         if "surveyed" not in state:
             self._survey(parts, memory, dtype)
-        rows, classes, encoders, guesses = state["surveyed"]
-        guesses = {name: Guess(**guess) for name, guess in guesses.items()}
-        survey = Survey(rows, tuple(classes), FeatureEncoder.from_state(encoders), guesses)
+        rows, written, encoders, guesses, guess = state["surveyed"]
+        lists = {name: tuple(written[name]) for name in ("columns", "classes", "unknown")}
+        survey = Survey(
+            rows,
+            LabelFormat(**written | lists),
+            FeatureEncoder.from_state(encoders),
+            {name: Guess(**one) for name, one in guesses.items()},
+            None if guess is None else TaskGuess(*guess),
+        )
         return survey, Layout(*state["layout"])
 
     def _survey(self, parts: int | None, memory: int, dtype: str) -> None:
         tables, progress = self.tables, self.callback.progress
         self.callback.stage("surveying nodes")
         survey = survey_nodes(
-            tables.nodes, tables.id, str(tables.label), tables.kinds, tables.features, progress,
-            tables.unknown,
+            tables.nodes, tables.id, tables.label, tables.kinds, tables.features, progress,
+            tables.unknown, tables.task,
         )  # fmt: skip
-        guess = guess_task([str(tables.label)], pa.array(survey.classes, pa.large_string()))
-        if tables.task is None and guess.task != "classification":
-            why = f"the task is {guess.task}, guessed from {guess.why}"
-            raise OptionError(f"a store is for classification; {why}.")
         self.callback.stage("counting links")
-        links = _count_rows(tables.edges, progress)
-        if not links:
-            check_links(tables.edges, self.ends, LinkReport(total=0, kept=0))
+        plan = survey_links(self.files, tables.directed, progress)
         kind = "csr" if survey.encoders.is_sparse else dtype
         if parts is None:
             # Building holds one part at a time, training holds several.
             held = max(COPIES[kind] * _node_bytes(survey, kind), SORT_BYTES / HELD_PARTS)
-            parts = parts_for(survey.rows, held, links, memory)
-        check_parts(parts, links)
+            parts = parts_for(survey.rows, held, plan.total, memory)
+        check_parts(parts, plan.total)
         guesses = {name: asdict(guess) for name, guess in survey.guesses.items()}
+        form = survey.label_format
         self.journal.commit(
-            surveyed=[survey.rows, survey.classes, survey.encoders.state(), guesses],
-            links=links, layout=[parts, survey.encoders.d, kind], needed=_needed(survey, links),
+            surveyed=[survey.rows, asdict(form), survey.encoders.state(), guesses, survey.guess],
+            plan=[plan.rows, plan.relations], needed=_needed(survey, plan),
+            layout=[parts, survey.encoders.d, kind, form.task, len(form.classes)],
         )  # fmt: skip
 
     def write_nodes(self, survey: Survey, layout: Layout) -> None:
@@ -216,8 +248,7 @@ class _Build:
         """Batches of nodes, with features as they are stored."""
         tables, row = self.tables, skip + 1
         x: Any
-        label = str(tables.label)
-        for ids, y, x in encoded_nodes(tables.nodes, tables.id, label, survey, skip, BATCH):
+        for ids, y, x in encoded_nodes(tables.nodes, tables.id, tables.label, survey, skip, BATCH):
             if layout.kind == "csr":
                 x.sum_duplicates()
             elif layout.kind == "float16":
@@ -225,37 +256,60 @@ class _Build:
             yield ids, y, x
             row += len(ids)
 
-    def write_links(self, layout: Layout) -> LinkReport:
-        """Write the buckets."""
-        tables, journal, P = self.tables, self.journal, layout.P
-        self.callback.stage("reading links")
-        size = min(LINKS, self.budget // RECORD)
-        batches = link_batches(open_table(tables.edges), self.ends, size)
-        write_runs(journal, batches, P, self.budget, self._progress(journal.state["links"]))
-        self.callback.stage("resolving links")
-        progress = self._progress(P * (P + 1) // 2)
-        resolve(journal, P, part_sizes(journal, P), tables.strict, progress)
-        return report_of(journal, tables, self.ends, P)
+    @property
+    def links(self) -> LinkPlan:
+        """What the links are, from the survey."""
+        rows, relations = map(tuple, self.journal.state["plan"])
+        return LinkPlan(rows, relations, self.tables.directed, self.tables.weight is not None)
 
-    def fields(self, survey: Survey, layout: Layout, report: LinkReport) -> dict[str, Any]:
+    def write_links(self, layout: Layout) -> tuple[LinkPlan, LinkReport]:
+        """Write the buckets."""
+        journal, state, P, plan = self.journal, self.journal.state, layout.P, self.links
+        self.callback.stage("reading links")
+        size = min(LINKS, self.budget // record_bytes(plan.weighted))
+        batches = link_rows(self.files, plan, size, state.get("read", 0))
+        write_runs(journal, batches, P, plan, self.budget, self._progress(plan.total))
+        self.callback.stage("resolving links")
+        progress, strict = self._progress(P * (P + 1) // 2), self.tables.strict
+        plan = resolve(journal, P, part_sizes(journal, layout), plan, strict, progress)
+        index = HashIndex(journal.folder)
+
+        def is_node(text: str) -> bool:
+            keys = hash64(pa.array([text], pa.large_string()))
+            return bool(index.find(int(part_of(keys, P)[0]), keys)[0] >= 0)
+
+        return plan, report_of(self.files, plan, state["lost"], state["links"], is_node, strict)
+
+    def fields(
+        self, survey: Survey, layout: Layout, plan: LinkPlan, report: LinkReport
+    ) -> dict[str, Any]:
         """The fields of the manifest, except the files."""
-        folder, state, tables = self.journal.folder, self.journal.state, self.tables
-        encoders = survey.encoders.state()
+        folder, links, tables = self.journal.folder, self.journal.state["links"], self.tables
+        roles = {role: getattr(tables, role) for role in (*ROLES, *LINK_ROLES)}
+        if report.ends is not None:
+            # A later table may have its columns in another order, which would turn the links round.
+            roles["source"], roles["target"] = report.ends
         return {
             "kind": layout.kind,
             "d": layout.d,
+            "task": layout.task,
             "classes": survey.classes,
-            "labelled": count_labels(folder, layout.P, len(survey.classes)),
-            "sizes": part_sizes(self.journal, layout.P),
+            "labelled": count_known(folder, layout.P, survey.classes),
+            "label_format": survey.label_format.state(),
+            "sizes": part_sizes(self.journal, layout),
+            "hashed": layout.P,
             "counts": count_links(folder, layout.P),
-            "loops": state["loops"] + state["isolated"],
+            "loops": sum(links["loops"]) + links["isolated"],
+            "relations": plan.relations,
+            "directed": plan.directed,
+            "weighted": plan.weighted,
             "synthetic": False,
-            "columns": {**{role: getattr(tables, role) for role in ROLES}, "encoders": encoders},
+            "columns": {**roles, "encoders": survey.encoders.state()},
             "source": {
                 "nodes": Path(tables.nodes).name,
-                "edges": Path(tables.edges).name,
+                "edges": ", ".join(file.path.name for file in self.files),
                 "links": str(report),
-                "isolated": state["isolated"],
+                "isolated": links["isolated"],
             },
         }
 
@@ -263,31 +317,22 @@ class _Build:
         return lambda done: self.callback.progress(done, total)
 
 
-def count_labels(folder: Path, P: int, C: int) -> list[int]:
+def count_known(folder: Path, P: int, classes: tuple[str, ...]) -> list[int]:
     """The number of known labels of each class, from the files of the parts."""
-    counts = np.zeros(C, dtype=np.int64)
+    counts = np.zeros(len(classes), dtype=np.int64)
     for part in range(P):
         y = np.load(folder / part_file(part, "labels.npy"))
-        counts += np.bincount(y[y != UNKNOWN], minlength=C)
+        counts += np.array(list(count_labels(y, classes).values()), dtype=np.int64)
     return list(map(int, counts))
-
-
-def _count_rows(path: Path, progress: Callable[[int, int], None]) -> int:
-    table = open_table(path)
-    if table.rows is not None:
-        return table.rows
-    rows = 0
-    for batch in table.batches(table.schema.names[:1], LINKS):
-        rows += batch.num_rows
-        progress(rows, 0)
-    return rows
 
 
 def _node_bytes(survey: Survey, kind: str) -> float:
     """Bytes of the features and the label of an average node in memory."""
+    form = survey.label_format
+    label = 4 * len(form.classes) if form.task == "multilabel" else 4
     if kind != "csr":
-        return survey.encoders.d * np.dtype(kind).itemsize + 4
-    return 8 * sum(_entries(column) for column in survey.encoders.columns) + 8 + 4
+        return survey.encoders.d * np.dtype(kind).itemsize + label
+    return 8 * sum(_entries(column) for column in survey.encoders.columns) + 8 + label
 
 
 def _entries(column: Any) -> float:  # noqa: ANN401
@@ -297,7 +342,8 @@ def _entries(column: Any) -> float:  # noqa: ANN401
     return 1 if column.is_sparse else column.width
 
 
-def _needed(survey: Survey, links: int) -> float:
+def _needed(survey: Survey, plan: LinkPlan) -> float:
     """Approximate number of bytes of the store while it is built."""
     kind = "csr" if survey.encoders.is_sparse else "float32"
-    return survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24) + links * (RECORD + 8)
+    nodes = survey.rows * (_node_bytes(survey, kind) + 2 * ID_BYTES + 24)
+    return nodes + plan.total * (record_bytes(plan.weighted) + 8 + 5 * plan.weighted)

@@ -8,11 +8,13 @@ of a text of l bytes, read as 8-byte words w_0 w_1 ... with the last one padded 
 where f is the finalizer of splitmix64, a bijection. It is the same on every machine. The words of
 all texts are processed at once.
 
-A link between the rows i and j is the number i * 2**32 + j, so sorting numbers sorts links.
+A link between the rows i and j is the number i * 2**32 + j, so sorting numbers sorts links. A link
+of the head h is (i * 2**29 + j) * 2**6 + h, if links have several heads.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +31,9 @@ HASH_ROWS = 1 << 16
 """Number of texts that are processed at once."""
 
 HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+HEAD_BITS, ROW_BITS = 6, 29
+"""Bits of a head and of a row in the number of a link with a head."""
 
 
 def hash64(text: pa.Array) -> Keys:
@@ -123,6 +128,76 @@ def unpack(keys: Keys) -> npt.NDArray[np.uint32]:
     links[:, 0] = keys >> HALF
     links[:, 1] = keys & LOW
     return links
+
+
+@dataclass(frozen=True)
+class LinkCode:
+    """Links with their heads as numbers.
+
+    Attributes
+    ----------
+    heads : int
+        K, the number of heads.
+    directed : bool
+        Whether the other direction of an edge has another head.
+
+    Examples
+    --------
+    >>> code = LinkCode(heads=2, directed=True)
+    >>> keys = code.pack(np.array([5, 0]), np.array([1, 7]), np.array([0, 0]), within=True)
+    >>> pairs, heads = code.unpack(keys)
+    >>> pairs.tolist(), heads.tolist()
+    ([[1, 5], [0, 7]], [1, 0])
+    """
+
+    heads: int = 1
+    directed: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The largest number of rows of a part."""
+        return 1 << (ROW_BITS if self.heads > 1 else 32)
+
+    def pack(
+        self,
+        i: npt.NDArray[np.integer],
+        j: npt.NDArray[np.integer],
+        heads: npt.NDArray[np.integer] | None,
+        within: bool,
+    ) -> Keys:
+        """Links as numbers, given the heads of the edges from i to j.
+
+        Within one part, the smaller row comes first, with the head of the edge from it.
+        """
+        keys = pack(i, j, within)
+        if heads is None or self.heads == 1:
+            return keys
+        turned = (i > j) & (within and self.directed)
+        high, low = (keys >> HALF) << np.uint64(ROW_BITS), keys & LOW
+        numbers: Keys = (high | low) << np.uint64(HEAD_BITS)
+        return numbers | (heads.astype(np.uint64) ^ turned.astype(np.uint64))
+
+    def unpack(self, keys: Keys) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8] | None]:
+        """Numbers as links (m, 2) and their heads (m,), None if there is one head."""
+        if self.heads == 1:
+            return unpack(keys), None
+        heads = (keys & np.uint64((1 << HEAD_BITS) - 1)).astype(np.uint8)
+        return unpack(self._rows(keys)), heads
+
+    def relations(self, keys: Keys) -> npt.NDArray[np.uint64]:
+        """The position of the relation of each link."""
+        heads = keys & np.uint64((1 << HEAD_BITS) - 1) if self.heads > 1 else np.zeros_like(keys)
+        return heads >> np.uint64(self.directed)
+
+    def is_loop(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Whether each of the links within one part is a self-loop."""
+        return is_loop(keys if self.heads == 1 else self._rows(keys))
+
+    def _rows(self, keys: Keys) -> Keys:
+        """Links as numbers, without their heads."""
+        keys = keys >> np.uint64(HEAD_BITS)
+        mask = np.uint64((1 << ROW_BITS) - 1)
+        return ((keys >> np.uint64(ROW_BITS)) << HALF) | (keys & mask)
 
 
 def sort_unique(keys: Keys) -> Keys:

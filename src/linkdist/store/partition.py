@@ -7,6 +7,7 @@ the sorted hashes of a part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,16 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from linkdist.data.graph import FeatureMatrix, IntArray, stacked
+from linkdist.data.graph import FeatureMatrix, Labels, stacked
 from linkdist.errors import StoreError, TableError
-from linkdist.store.format import HEADER, feature_files, part_file
+from linkdist.store.format import HEADER, LABELS, feature_files, label_shape, part_file
 from linkdist.store.journal import WORK, Journal
 from linkdist.store.keys import hash64, part_of, text_buffers
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.parsing import as_mask
 from linkdist.tables.validation import SHOWN
 
-Batch: TypeAlias = "tuple[pa.Array, IntArray, FeatureMatrix]"
+Batch: TypeAlias = "tuple[pa.Array, Labels, FeatureMatrix]"
 """Ids, labels and features of some nodes."""
 Done: TypeAlias = Callable[[int], None]
 """Receives the number of steps that are done."""
@@ -45,11 +46,23 @@ class Layout:
         Number of parts, and of features of a node.
     kind : str
         The kind of features, as in `Manifest`.
+    task : str
+        What the labels are, as in `Manifest`.
+    C : int
+        Number of classes.
     """
 
     P: int
     d: int
     kind: str
+    task: str
+    C: int
+
+    @property
+    def label_width(self) -> int:
+        """Bytes of the label of a node."""
+        shape = label_shape(1, self.task, self.C)
+        return math.prod(shape) * np.dtype(LABELS[self.task]).itemsize
 
 
 def work_file(part: int, what: str) -> str:
@@ -180,9 +193,10 @@ def sort_ids(journal: Journal, layout: Layout, progress: Done) -> None:
         progress(part + 1)
 
 
-def part_sizes(journal: Journal, P: int) -> list[int]:
+def part_sizes(journal: Journal, layout: Layout) -> list[int]:
     """The number of nodes of each part."""
-    return [(journal.length(part_file(part, "labels.npy")) - HEADER) // 4 for part in range(P)]
+    lengths = (journal.length(part_file(part, "labels.npy")) for part in range(layout.P))
+    return [(length - HEADER) // layout.label_width for length in lengths]
 
 
 def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -> int:
@@ -192,7 +206,7 @@ def _append(journal: Journal, batches: list[Batch], layout: Layout, done: int) -
     part = part_of(hash64(text), layout.P)
     order = np.argsort(part, kind="stable")
     text = text.take(pa.array(order))
-    y = np.concatenate(labels)[order].astype(np.int32)
+    y = np.concatenate(labels)[order].astype(LABELS[layout.task])
     x: Any = stacked(features)[order]
     origin = order + done + 1
     bounds = pairwise(_offsets(np.bincount(part, minlength=layout.P)).tolist())
@@ -223,7 +237,8 @@ def _write_part(journal: Journal, part: int, layout: Layout) -> pa.Array:
     """Write the headers and the ids of a part; returns the ids."""
     lengths = np.fromfile(journal.folder / work_file(part, "lengths"), np.uint32)
     n = len(lengths)
-    journal.write_header(part_file(part, "labels.npy"), (n,), np.int32)
+    shape = label_shape(n, layout.task, layout.C)
+    journal.write_header(part_file(part, "labels.npy"), shape, LABELS[layout.task])
     if layout.kind == "csr":
         indptr = _offsets(np.fromfile(journal.folder / work_file(part, "entries"), np.uint32))
         data, indices, ends = feature_files(part, "csr")

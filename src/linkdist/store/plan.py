@@ -70,6 +70,17 @@ def format_memory(size: float) -> str:
     return f"{int(size)} bytes"
 
 
+def label_bytes(task: str, C: int) -> int:
+    """Bytes that the label of a node needs in training.
+
+    Examples
+    --------
+    >>> label_bytes("classification", 40), label_bytes("multilabel", 40)
+    (8, 160)
+    """
+    return 4 * C if task == "multilabel" else 8
+
+
 def parts_for(nodes: int, node_bytes: float, links: int, memory: int) -> int:
     """The smallest number of parts with which training fits in half of the memory.
 

@@ -4,7 +4,8 @@ The nodes of a store are in P parts and its links in buckets, one for each pair 
 parts in memory, training can use the links between them; nothing here reads more than that.
 `Store.open` only checks names and sizes of files. The content of a file is compared with its
 SHA-256 when this process reads it for the first time. A digest does not make a file harmless, so
-rows, columns and classes are checked at each reading, before compiled loops use them as indices.
+rows, columns, classes, heads and weights are checked at each reading, before compiled loops use
+them.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ from linkdist._files import open_regular, read_regular
 from linkdist.artifacts.manifest import some
 from linkdist.data.csr import checked_csr
 from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.data.links import Links
 from linkdist.errors import StoreError
 from linkdist.store.format import (
     HEADER,
+    LABELS,
     REBUILD,
     Manifest,
     bucket_file,
     bucket_index,
     feature_files,
+    label_shape,
     npy_header,
     part_file,
 )
-from linkdist.store.plan import COPIES
+from linkdist.store.plan import COPIES, label_bytes
 from linkdist.tables.feature_encoder import FeatureEncoder
-from linkdist.tables.source import ROLES
+from linkdist.tables.source import LINK_ROLES, ROLES
 
 PIECE = 1 << 20
 """Numbers that are checked at once."""
@@ -48,9 +52,22 @@ _verified: set[tuple[str, int, int]] = set()
 
 
 class Bucket(NamedTuple):
+    """The links between two parts a <= b, sorted by their rows, then by their heads.
+
+    Attributes
+    ----------
+    pairs : (m_ab, 2) uint32 array
+        The row in part a and the row in part b; within one part, the smaller row comes first.
+    heads : (m_ab,) uint8 array, optional
+        The head of the edge from the row in part a to the row in part b; the other direction has
+        `linkdist.data.links.reverse_head`. None if there is one head.
+    weights : (m_ab,) float32 array, optional
+        Positive weights; None if links have no weights.
+    """
+
     pairs: npt.NDArray[np.uint32]
-    heads: npt.NDArray[np.uint8] | None
-    weights: npt.NDArray[np.float32] | None
+    heads: npt.NDArray[np.uint8] | None = None
+    weights: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ class Store:
 
     @property
     def m(self) -> int:
-        """Number of undirected links, including self-loops."""
+        """Number of links, including self-loops."""
         return sum(self.manifest.counts)
 
     @property
@@ -113,14 +130,40 @@ class Store:
         return self.manifest.d
 
     @property
+    def task(self) -> str:
+        """What the labels are: 'classification', 'multilabel' or 'regression'."""
+        return self.manifest.task
+
+    @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
+        """Names of the classes; for regression, the name of the number."""
         return self.manifest.classes
 
     @property
     def C(self) -> int:  # noqa: N802
-        """Number of classes."""
+        """Number of classes; 1 for regression."""
         return len(self.classes)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Names of the relations of links."""
+        return self.manifest.relations
+
+    @property
+    def directed(self) -> bool:
+        """Whether links have a direction."""
+        return self.manifest.directed
+
+    @property
+    def weighted(self) -> bool:
+        """Whether links have weights."""
+        return self.manifest.weighted
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the K neighbour heads, as in `linkdist.data.links.Links`."""
+        none = np.empty((0, 2), dtype=np.int64)
+        return Links(none, relations=self.relations, directed=self.directed).heads
 
     @property
     def P(self) -> int:  # noqa: N802
@@ -131,29 +174,6 @@ class Store:
     def kind(self) -> str:
         """How features are stored: 'float16', 'float32' or 'csr'."""
         return self.manifest.kind
-
-    @property
-    def task(self) -> str:
-        return "classification"
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return ("links",)
-
-    @property
-    def relations(self) -> tuple[str, ...]:
-        return ("links",)
-
-    @property
-    def directed(self) -> bool:
-        return False
-
-    @property
-    def weighted(self) -> bool:
-        return False
-
-    def bucket(self, a: int, b: int) -> Bucket:
-        return Bucket(self.links(a, b), None, None)
 
     @property
     def sizes(self) -> IntArray:
@@ -169,10 +189,11 @@ class Store:
 
     @property
     def part_bytes(self) -> list[int]:
-        """Bytes that each part needs in training: its features, and eight for each label."""
+        """Bytes that each part needs in training: its features and its labels."""
         files, copies = self.manifest.files, COPIES[self.kind]
+        label = label_bytes(self.task, self.C)
         return [
-            copies * sum(files[name].size for name in feature_files(part, self.kind)) + 8 * n
+            copies * sum(files[name].size for name in feature_files(part, self.kind)) + label * n
             for part, n in enumerate(self.manifest.sizes)
         ]
 
@@ -184,9 +205,15 @@ class Store:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a model directory records about the tables: the roles of their columns, if any."""
+        """What a model directory records about the tables; nothing for a synthetic graph."""
         columns = self.manifest.columns
-        return {} if columns is None else {role: getattr(columns, role) for role in ROLES}
+        if columns is None:
+            return {}
+        about = {role: getattr(columns, role) for role in (*ROLES, *LINK_ROLES)}
+        about |= {"task": self.task, "relations": self.relations}
+        if self.manifest.label_format:
+            about["label_format"] = dict(self.manifest.label_format)
+        return about
 
     def features(
         self, part: int, out: npt.NDArray[Any] | None = None
@@ -217,9 +244,31 @@ class Store:
             path = self.directory / part_file(part, "features.*.npy")
             raise StoreError(f"{path} are not a matrix: {error}. {REBUILD}") from error
 
-    def labels(self, part: int) -> npt.NDArray[np.int32]:
-        """The labels of the nodes of a part, (n_p,), -1 where unknown."""
-        return self._classes(part_file(part, "labels.npy"), part, UNKNOWN)
+    def labels(self, part: int) -> npt.NDArray[Any]:
+        """The labels of the nodes of a part.
+
+        Returns
+        -------
+        (n_p,) int32, (n_p, C) int8 or (n_p,) float32 array
+            Classes, -1 where unknown; for multilabel, 1 for each class of a node and 0 for the
+            others, -1 in the whole row where unknown; for regression, numbers, NaN where unknown.
+        """
+        name = part_file(part, "labels.npy")
+        if self.task == "classification":
+            return self._classes(name, part, UNKNOWN)
+        shape = label_shape(self.manifest.sizes[part], self.task, self.C)
+        y = self._array(name, LABELS[self.task], shape, finite=False)
+        if self.task == "regression":
+            bad, rule = int(np.isinf(y).sum()), "finite numbers, or NaN"
+        else:
+            unknown = (y == UNKNOWN).sum(axis=1)
+            wrong = ((y < UNKNOWN) | (y > 1)).any(axis=1)
+            bad = int((wrong | ((unknown > 0) & (unknown < self.C))).sum())
+            rule = f"rows of 0 and 1, or of {UNKNOWN}"
+        if bad:
+            problem = f"must contain {rule}; {bad} are others"
+            raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        return y
 
     def truth(self, part: int) -> npt.NDArray[np.int32]:
         """The classes of all nodes of a part, (n_p,); only in a synthetic graph."""
@@ -262,10 +311,7 @@ class Store:
 
         They are read into the first rows of `out`, if that is given.
         """
-        if not 0 <= a <= b < self.P:
-            raise StoreError(f"a bucket has parts a <= b < {self.P}; found {a} and {b}.")
-        m = self.manifest.counts[bucket_index(a, b, self.P)]
-        links = self._array(bucket_file(a, b), "uint32", (m, 2), out)
+        links = self._array(bucket_file(a, b), "uint32", (self._count(a, b), 2), out)
         for part, rows in zip((a, b), links.T, strict=True):
             n = self.manifest.sizes[part]
             if int(rows.max(initial=0)) >= max(n, 1):
@@ -273,6 +319,30 @@ class Store:
                 problem = f"{rule}; {int((rows >= n).sum())} are outside"
                 raise StoreError(f"{self.directory / bucket_file(a, b)} {problem}. {REBUILD}")
         return links
+
+    def bucket(self, a: int, b: int) -> Bucket:
+        """The links between two parts with their heads and weights, a <= b."""
+        m, heads, weights = self._count(a, b), None, None
+        if self.manifest.K > 1:
+            name = bucket_file(a, b, "heads.npy")
+            heads = self._array(name, "uint8", (m,))
+            if int(heads.max(initial=0)) >= self.manifest.K:
+                rule = f"must contain heads 0..{self.manifest.K - 1}"
+                problem = f"{rule}; {int((heads >= self.manifest.K).sum())} are outside"
+                raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        if self.weighted:
+            name = bucket_file(a, b, "weights.npy")
+            weights = self._array(name, "float32", (m,), finite=False)
+            if bad := int((~((weights > 0) & (weights < np.inf))).sum()):
+                problem = f"must contain positive and finite numbers; {bad} are not"
+                raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        return Bucket(self.links(a, b), heads, weights)
+
+    def _count(self, a: int, b: int) -> int:
+        """The number of links between two parts."""
+        if not 0 <= a <= b < self.P:
+            raise StoreError(f"a bucket has parts a <= b < {self.P}; found {a} and {b}.")
+        return self.manifest.counts[bucket_index(a, b, self.P)]  # type: ignore[no-any-return]
 
     def size_problems(self) -> list[str]:
         """A message for each file that is missing or has another size."""
@@ -287,9 +357,14 @@ class Store:
         return problems
 
     def _array(
-        self, name: str, kind: str, shape: tuple[int, ...], out: npt.NDArray[Any] | None = None
+        self,
+        name: str,
+        kind: str,
+        shape: tuple[int, ...],
+        out: npt.NDArray[Any] | None = None,
+        finite: bool = True,
     ) -> npt.NDArray[Any]:
-        """The array of a .npy file, read directly into its place."""
+        """The array of a .npy file, read directly into its place; `finite` refuses NaN."""
         path, header = self.directory / name, npy_header(shape, kind)
         size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
@@ -303,7 +378,7 @@ class Store:
             raise StoreError(f"{path} cannot be read: {error.strerror}. {REBUILD}") from error
         if read != len(content):
             raise StoreError(f"{path} was truncated while it was read. {REBUILD}")
-        if self._verify(path, header, content) and (bad := _infinite(into)):
+        if self._verify(path, header, content) and finite and (bad := _infinite(into)):
             raise StoreError(f"{path} must contain finite numbers; {bad} are not. {REBUILD}")
         return into
 

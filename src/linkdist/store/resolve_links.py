@@ -1,39 +1,28 @@
 """Links between ids become links between rows, one bucket at a time.
 
-The hashes of the two ids of a link give its bucket. So the link table is read once: a group of its
-rows is sorted by bucket and written, with the positions at which each bucket starts. A bucket is
-then collected from all groups, and its hashes are looked up in the sorted hashes of its two parts.
-The links between different parts come first, then those within a part: by then it is known which
-nodes have no link, and each of these gets a self-loop.
+The hashes of a bucket of `linkdist.store.link_runs` are looked up in the sorted hashes of its two
+parts. Duplicates are merged, and their weights are added up. The links between different parts come
+first, then those within a part: by then it is known which nodes have no link, and each of these
+gets a self-loop of the first relation, with the average weight of all links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from linkdist.errors import StoreError
-from linkdist.store.format import bucket_file, bucket_index, buckets, rows_in
-from linkdist.store.journal import WORK, Journal
-from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of, sort_unique, unpack
-from linkdist.store.partition import Done, grouped, work_file
-from linkdist.tables.io import open_table
-from linkdist.tables.links import LinkReport, check_links, link_batches
-from linkdist.tables.parsing import as_mask
-from linkdist.tables.source import Tables
-from linkdist.tables.validation import SHOWN
-
-RUNS, INDEX = f"{WORK}/runs", f"{WORK}/runs.index"
-
-RECORD = 24
-"""Bytes of a link in a run: the hashes of its two ids and its row in the table."""
+from linkdist.errors import OptionError
+from linkdist.store.format import bucket_file, buckets, rows_in
+from linkdist.store.journal import Journal
+from linkdist.store.keys import Keys, LinkCode, sort_unique
+from linkdist.store.link_counts import Counts, count_rows, keep_first, new_counts
+from linkdist.store.link_runs import BucketRecords, read_bucket
+from linkdist.store.link_source import LinkPlan
+from linkdist.store.partition import Done, work_file
 
 COMMIT_LINKS = 1 << 20
 """Number of links after which the journal is written."""
@@ -41,113 +30,189 @@ COMMIT_LINKS = 1 << 20
 CHUNK = 1 << 20
 """Number of links that are looked up at once."""
 
-Batch: TypeAlias = "tuple[int, pa.Array, pa.Array]"
-"""The number of the first row, and the two ids of each row, as `link_batches` gives them."""
-Records: TypeAlias = npt.NDArray[np.uint64]
-"""(m, 3): the hashes of the two ids of each link, and its row in the table."""
+Weights = npt.NDArray[np.float32]
 
 
-def write_runs(
-    journal: Journal, batches: Iterable[Batch], P: int, budget: int, progress: Done
-) -> None:
-    """Write the rows of a link table as runs, each sorted by bucket.
-
-    Parameters
-    ----------
-    journal : Journal
-        Its `read` is the number of rows that are written, `missing` the number of rows without
-        an id, and `first_missing` has the first of these.
-    batches : iterable
-        The batches of `link_batches`, from the first one.
-    P : int
-        Number of parts.
-    budget : int
-        Bytes of a run.
-    progress : callable
-        Receives the number of rows that are read.
-    """
-    if "read" not in journal.state:
-        journal.append(RUNS)
-        _write_run(journal, np.empty((0, 3), np.uint64), P)
-        journal.commit(read=0, missing=0, first_missing=[])
-    hashed = _hashed(batches, journal.state["read"])
-    for group in grouped(hashed, lambda batch: batch[0].nbytes, budget):
-        _write_run(journal, np.concatenate([records for records, _ in group]), P)
-        _count(journal.state, "missing", np.concatenate([rows for _, rows in group]))
-        read = sum(len(records) + len(rows) for records, rows in group)
-        journal.commit(read=journal.state["read"] + read)
-        del group  # before the next group is collected
-        progress(journal.state["read"])
+def code_of(plan: LinkPlan) -> LinkCode:
+    """How the links of a plan become numbers."""
+    return LinkCode(len(plan.relations) * (1 + plan.directed), plan.directed)
 
 
-def resolve(journal: Journal, P: int, sizes: list[int], strict: bool, progress: Done) -> None:
+def resolve(
+    journal: Journal, P: int, sizes: list[int], plan: LinkPlan, strict: bool, progress: Done
+) -> LinkPlan:
     """Write the buckets.
 
     Parameters
     ----------
     journal : Journal
-        It counts links as `kept`, `unknown`, `duplicates`, `loops` and, as `isolated`, the
-        self-loops of nodes without links.
+        Its `links` has the counts of links and rows; see `linkdist.store.link_counts`.
     P, sizes : int and list of int
         Number of parts, and number of nodes of each.
+    plan : LinkPlan
+        What the links are.
     strict : bool
         Whether to keep the first rows of duplicates and self-loops as well.
     progress : callable
         Receives the number of buckets that are written.
+
+    Returns
+    -------
+    LinkPlan
+        The plan without the relations that have no links.
     """
     state = journal.state
-    for name in ("resolved", "kept", "unknown", "duplicates", "loops", "isolated"):
-        state.setdefault(name, 0)
-    index, writer, pending = HashIndex(journal.folder), BucketWriter(journal, sizes), 0
+    _check_rows(sizes, plan)
+    if "links" not in state:
+        state["links"] = _new_links(plan, range(len(plan.relations)))
+    _resolve(journal, P, sizes, plan, strict, progress)
+    used = np.flatnonzero(state["links"]["kept"]).tolist()
+    if len(plan.rows) == 1 and 0 < len(used) < len(state["links"]["used"]):
+        # The heads of the other relations depend on it, so all links are written again.
+        journal.commit(links=_new_links(plan, used))
+        _resolve(journal, P, sizes, plan, strict, progress)
+    return _used_plan(plan, state["links"])
+
+
+def _new_links(plan: LinkPlan, used: Any) -> Counts:  # noqa: ANN401
+    """Counts of links, all 0; `used` are the relations that have links."""
+    counts = new_counts(plan, ["unknown"])
+    left_out = [name for r, name in enumerate(plan.relations) if r not in used]
+    zeros = {name: [0] * len(used) for name in ("kept", "duplicates", "loops")}
+    return {
+        "done": 0, "used": list(used), "left_out": left_out, "isolated": 0, **zeros, **counts,
+        "weight": 0.0, "range": None,
+    }  # fmt: skip
+
+
+def _used_plan(plan: LinkPlan, links: Counts) -> LinkPlan:
+    names = tuple(plan.relations[r] for r in links["used"])
+    return LinkPlan(plan.rows, names, plan.directed, plan.weighted)
+
+
+def _check_rows(sizes: list[int], plan: LinkPlan) -> None:
+    most = code_of(plan).rows
+    if max(sizes) > most:
+        rule = f"a part can have {most} nodes"
+        raise OptionError(f"{rule}; the largest of {len(sizes)} has {max(sizes)}. Give more parts.")
+
+
+def _resolve(
+    journal: Journal, P: int, sizes: list[int], plan: LinkPlan, strict: bool, progress: Done
+) -> None:
+    links: Counts = journal.state["links"]
+    merger, index = _Merger(plan, links, strict), HashIndex(journal.folder)
+    writer, pending = BucketWriter(journal, sizes, merger.code), 0
     order = sorted(buckets(P), key=lambda pair: pair[0] == pair[1])
-    for done, (a, b) in enumerate(order[state["resolved"] :], start=state["resolved"] + 1):
-        records = _read_bucket(journal, P, a, b)
-        i, j = index.find(a, records[:, 0]), index.find(b, records[:, 1])
-        known = (i >= 0) & (j >= 0)
-        keys = pack(i[known], j[known], within=a == b)
-        _count(state, "unknown", records[~known, 2])
-        if strict:
-            _keep_examples(state, keys, records[known, 2], within=a == b)
-        del records, i, j
-        total = len(keys)
-        keys = sort_unique(keys)
-        state["kept"] += len(keys)
-        state["duplicates"] += total - len(keys)
-        state["loops"] += int(is_loop(keys).sum()) if a == b else 0
-        state["isolated"] += writer.write(a, b, keys)
-        pending += total
+    for done, (a, b) in enumerate(order[links["done"] :], start=links["done"] + 1):
+        bucket = read_bucket(journal, P, plan, a, b)
+        i, j = index.find(a, bucket.ends[:, 0]), index.find(b, bucket.ends[:, 1])
+        found = merger.merge(bucket, i, j, within=a == b)
+        pending += len(i)
+        del bucket, i, j
+        links["isolated"] += writer.write(a, b, *found)
         if pending >= COMMIT_LINKS or done == len(order):
-            journal.commit(resolved=done)
+            links["done"] = done
+            journal.commit()
             pending = 0
         progress(done)
+    if plan.weighted:
+        _fill_weights(journal, P, links["weight"] / max(sum(links["kept"]), 1))
+
+
+def _fill_weights(journal: Journal, P: int, weight: float) -> None:
+    """Give the self-loops of nodes without links their weight, which is NaN until all are known."""
+    for part in range(P):
+        weights = np.load(journal.folder / bucket_file(part, part, "weights.npy"))
+        unknown = np.isnan(weights)
+        if unknown.any():
+            weights[unknown] = weight
+            journal.save(bucket_file(part, part, "weights.npy"), weights)
+
+
+class Merged(NamedTuple):
+    """Different links of a bucket, sorted, and their weights if they have any."""
+
+    keys: Keys
+    weights: Weights | None
+
+
+class _Merger:
+    """Merges the duplicate links of a bucket and counts links and rows."""
+
+    def __init__(self, plan: LinkPlan, links: Counts, strict: bool) -> None:
+        self.plan, self.links, self.strict = plan, links, strict
+        self.code = code_of(_used_plan(plan, links))
+        ways = 1 + plan.directed
+        # Heads of relations without links are never looked up.
+        self._heads = np.zeros(len(plan.relations) * ways, dtype=np.uint8)
+        for new, old in enumerate(links["used"]):
+            self._heads[old * ways : old * ways + ways] = new * ways + np.arange(ways)
+
+    def merge(
+        self,
+        bucket: BucketRecords,
+        i: npt.NDArray[np.int64],
+        j: npt.NDArray[np.int64],
+        within: bool,
+    ) -> Merged:
+        """Merge the links between the rows i and j, which are -1 where a node is unknown."""
+        known = (i >= 0) & (j >= 0)
+        count_rows(self.links, "unknown", bucket.rows[~known], self.plan)
+        heads = self._heads[bucket.heads[known]] if self.code.heads > 1 else None
+        keys = self.code.pack(i[known], j[known], heads, within)
+        before = self._count(keys)
+        weights = None
+        if bucket.weights is None and not self.strict:
+            keys = sort_unique(keys)
+        else:
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            first = np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)]
+            if self.strict:
+                self._keep_examples(keys, bucket.rows[known][order], first, within)
+            if bucket.weights is not None:
+                weights = self._add_up(bucket.weights[known][order], first)
+            keys = keys[first]
+        after = self._count(keys)
+        self._add("kept", after)
+        self._add("duplicates", before - after)
+        if within:
+            self._add("loops", self._count(keys[self.code.is_loop(keys)]))
+        return Merged(keys, weights)
+
+    def _count(self, keys: Keys) -> npt.NDArray[np.int64]:
+        """The number of links of each relation."""
+        R = len(self.links["used"])
+        if R == 1:
+            return np.array([len(keys)])
+        return np.bincount(self.code.relations(keys).astype(np.int64), minlength=R)
+
+    def _add(self, name: str, counts: npt.NDArray[np.int64]) -> None:
+        self.links[name] = (np.array(self.links[name]) + counts).tolist()
+
+    def _add_up(self, weights: Weights, first: npt.NDArray[np.bool_]) -> Weights:
+        """The sums of the weights of duplicates, in the order of the rows as `Links.merged`."""
+        if not len(weights):
+            return weights
+        sums = np.bincount(np.cumsum(first) - 1, weights).astype(np.float32)
+        low, high = self.links["range"] or (np.inf, 0.0)
+        self.links["range"] = [min(low, float(sums.min())), max(high, float(sums.max()))]
+        self.links["weight"] += float(sums.sum(dtype=np.float64))
+        return sums
+
+    def _keep_examples(
+        self, keys: Keys, rows: Keys, first: npt.NDArray[np.bool_], within: bool
+    ) -> None:
+        """Keep the first rows of duplicate links and of self-loops."""
+        keep_first(self.links, "duplicates", rows[~first], self.plan)
+        if within:
+            keep_first(self.links, "loops", rows[first & self.code.is_loop(keys)], self.plan)
 
 
 def count_links(folder: Path, P: int) -> list[int]:
     """The number of links of each bucket, from the lengths of the files."""
     return [rows_in(folder / bucket_file(a, b), 8) for a, b in buckets(P)]
-
-
-def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -> LinkReport:
-    """The counts of the rows of the link table.
-
-    Raises
-    ------
-    TableError
-        As from `read_links`: if no link is left, or if there is any problem and `strict`.
-    """
-    state = journal.state
-    lost = sorted([*state.get("first_missing", []), *state.get("first_unknown", [])])[:SHOWN]
-    again, loops = (state.get(f"first_{name}", []) for name in ("duplicates", "loops"))
-    texts = _texts(tables.edges, ends, {*lost, *again, *loops})
-    index = HashIndex(journal.folder)
-    unknown = state["unknown"] + state["missing"]
-    counts = (state["read"], state["kept"], unknown, state["duplicates"], state["loops"])
-    examples = tuple((row, _unknown_id(index, texts[row], P)) for row in lost)
-    unused = tuple(name for name in open_table(tables.edges).schema.names if name not in ends)
-    report = LinkReport(*counts, examples, unused)
-    pairs = ((rows, [texts[row] for row in rows]) for rows in (again, loops))
-    check_links(tables.edges, ends, report, tables.strict, *pairs)
-    return report
 
 
 class BucketWriter:
@@ -161,27 +226,52 @@ class BucketWriter:
     >>> from tempfile import TemporaryDirectory
     >>> from linkdist.store.journal import open_journal
     >>> with TemporaryDirectory() as folder, open_journal(f"{folder}/store", {}) as journal:
-    ...     keys = pack(np.array([0]), np.array([2]), within=True)
+    ...     keys = LinkCode().pack(np.array([0]), np.array([2]), None, within=True)
     ...     isolated = BucketWriter(journal, [3]).write(0, 0, keys)
     ...     isolated, np.load(journal.folder / "links/0000-0000.npy").tolist()
     (1, [[0, 2], [1, 1]])
     """
 
-    def __init__(self, journal: Journal, sizes: npt.ArrayLike) -> None:
+    def __init__(
+        self, journal: Journal, sizes: npt.ArrayLike, code: LinkCode | None = None
+    ) -> None:
         self._journal, self._sizes = journal, np.asarray(sizes).tolist()
+        self._code = code or LinkCode()
 
-    def write(self, a: int, b: int, keys: Keys) -> int:
-        """Write sorted links between two parts; the number of nodes that got a self-loop."""
-        links, isolated = unpack(keys), np.empty(0, np.int64)
-        if len(links):
-            self._mark(a, links[:, 0])
-            self._mark(b, links[:, 1])
+    def write(self, a: int, b: int, keys: Keys, weights: Weights | None = None) -> int:
+        """Write sorted links between two parts; the number of nodes that got a self-loop.
+
+        The weight of such a self-loop is NaN.
+        """
+        isolated = np.empty(0, np.int64)
+        (pairs, heads), journal = self._code.unpack(keys), self._journal
+        if len(pairs):
+            self._mark(a, pairs[:, 0])
+            self._mark(b, pairs[:, 1])
         if a == b:
             isolated = np.flatnonzero(self._flags(a) == 0)
-            loops = pack(isolated, isolated, within=True)
-            links = unpack(sort_unique(np.concatenate([keys, loops])))
-        self._journal.save(bucket_file(a, b), links)
+        if len(isolated):
+            keys, weights = self._with_loops(keys, weights, isolated)
+            pairs, heads = self._code.unpack(keys)
+        journal.save(bucket_file(a, b), pairs)
+        if heads is not None:
+            journal.save(bucket_file(a, b, "heads.npy"), heads)
+        else:  # from before the relations without links were left out
+            (journal.folder / bucket_file(a, b, "heads.npy")).unlink(missing_ok=True)
+        if weights is not None:
+            journal.save(bucket_file(a, b, "weights.npy"), weights)
         return len(isolated)
+
+    def _with_loops(
+        self, keys: Keys, weights: Weights | None, nodes: npt.NDArray[np.int64]
+    ) -> Merged:
+        loops = self._code.pack(nodes, nodes, np.zeros_like(nodes), within=True)
+        keys = np.concatenate([keys, loops])
+        if weights is None:
+            return Merged(sort_unique(keys), None)
+        order = np.argsort(keys)
+        weights = np.concatenate([weights, np.full(len(loops), np.nan, np.float32)])
+        return Merged(keys[order], weights[order])
 
     def _mark(self, part: int, rows: npt.NDArray[np.uint32]) -> None:
         flags = self._flags(part)
@@ -197,7 +287,11 @@ class BucketWriter:
 
 
 class HashIndex:
-    """Finds the rows of hashes in parts; holds the hashes of two parts at a time."""
+    """Finds the rows of hashes in parts; holds the hashes of two parts at a time.
+
+    Hashes are uniform, so their highest bits tell where a hash is among the sorted ones: a table of
+    these positions leaves a step or two to do, where a binary search does twenty.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -205,105 +299,32 @@ class HashIndex:
 
     def find(self, part: int, keys: Keys) -> npt.NDArray[np.int64]:
         """The rows of hashes in a part, -1 for those that are not there."""
-        known, order = self._load(part)
+        known, order, starts = self._load(part)
         rows = np.full(len(keys), -1, dtype=np.int64)
         for start in range(0, len(keys) if len(known) else 0, CHUNK):
             chunk = keys[start : start + CHUNK]
-            place = np.minimum(np.searchsorted(known, chunk), len(known) - 1)
+            place = _place(known, starts, chunk)
             found = known[place] == chunk
             rows[start : start + CHUNK][found] = order[place[found]]
         return rows
 
     def _read(self, part: int) -> list[npt.NDArray[Any]]:
         names = (work_file(part, f"{name}.npy") for name in ("keys", "order"))
-        return [np.load(self._folder / name) for name in names]
+        known, order = (np.load(self._folder / name) for name in names)
+        bits = max(1, len(known).bit_length())
+        cells = np.bincount((known >> np.uint64(64 - bits)).astype(np.int64), minlength=1 << bits)
+        return [known, order, (np.cumsum(cells) - cells).astype(np.uint32)]
 
 
-def _hashed(batches: Iterable[Batch], done: int) -> Iterator[tuple[Records, Records]]:
-    """Records of links, and the rows that have no id; the first `done` rows are left out."""
-    for row, sources, targets in batches:
-        skip = max(0, done + 1 - row)
-        if skip >= len(sources):
-            continue
-        ends = [text.slice(skip) for text in (sources, targets)]
-        there = as_mask(pc.and_(ends[0].is_valid(), ends[1].is_valid()))
-        rows = np.arange(row + skip, row + len(sources), dtype=np.uint64)
-        keys = [hash64(text.filter(pa.array(there))) for text in ends]
-        yield np.stack([*keys, rows[there]], axis=1), rows[~there]
-
-
-def _write_run(journal: Journal, records: Records, P: int) -> None:
-    """Write links sorted by bucket, and the positions at which each bucket starts."""
-    first, second = (part_of(records[:, end], P).astype(np.int64) for end in (0, 1))
-    swap = first > second
-    records[swap, :2] = records[swap, 1::-1]
-    place = bucket_index(np.minimum(first, second), np.maximum(first, second), P)
-    number = P * (P + 1) // 2
-    # NumPy sorts 16-bit integers by radix sort.
-    order = np.argsort(place.astype(np.uint16) if number <= 1 << 16 else place, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=number))])
-    starts += journal.length(RUNS) // RECORD
-    journal.append(INDEX, starts.astype(np.int64).data)
-    journal.append(RUNS, records[order].data)
-
-
-def _read_bucket(journal: Journal, P: int, a: int, b: int) -> Records:
-    """Collect the records of a bucket, in the order of the rows of the table."""
-    path, place = journal.folder / RUNS, bucket_index(a, b, P)
-    starts = np.memmap(journal.folder / INDEX, np.int64, "r").reshape(-1, P * (P + 1) // 2 + 1)
-    bounds = np.array(starts[:, place : place + 2])
-    records = np.empty((int(np.diff(bounds).sum()), 3), dtype=np.uint64)
-    filled = 0
-    with path.open("rb") as file:
-        for start, end in bounds.tolist():
-            file.seek(start * RECORD)
-            run = records[filled : filled + end - start]
-            if file.readinto(run.data) != run.nbytes:
-                raise StoreError(f"{path} is truncated. Remove it and build again.")
-            filled += end - start
-    return records
-
-
-def _keep_first(state: dict[str, Any], name: str, rows: npt.NDArray[np.uint64]) -> None:
-    first = [*state.get(f"first_{name}", []), *np.sort(rows)[:SHOWN].tolist()]
-    state[f"first_{name}"] = sorted(first)[:SHOWN]
-
-
-def _count(state: dict[str, Any], name: str, rows: npt.NDArray[np.uint64]) -> None:
-    state[name] += len(rows)
-    _keep_first(state, name, rows)
-
-
-def _keep_examples(
-    state: dict[str, Any], keys: Keys, rows: npt.NDArray[np.uint64], within: bool
-) -> None:
-    """Keep the first rows of duplicate links and of self-loops."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
-    _keep_first(state, "duplicates", rows[order[~first]])
-    if within:
-        _keep_first(state, "loops", rows[order[first & is_loop(ordered)]])
-
-
-def _texts(path: Path, ends: tuple[str, str], rows: set[int]) -> dict[int, list[str | None]]:
-    """The ids in some rows of a link table."""
-    found: dict[int, list[str | None]] = {}
-    for row, *texts in link_batches(open_table(path), ends) if rows else ():
-        for wanted in rows:
-            if row <= wanted < row + len(texts[0]):
-                found[wanted] = [text[wanted - row].as_py() for text in texts]
-        if len(found) == len(rows):
-            break
-    return found
-
-
-def _unknown_id(index: HashIndex, texts: list[str | None], P: int) -> str | None:
-    """The first of the two ids of a row that is not the id of a node."""
-    for text in texts:
-        if text is None:
-            return None
-        keys = hash64(pa.array([text], pa.large_string()))
-        if index.find(int(part_of(keys, P)[0]), keys)[0] < 0:
-            return text
-    raise AssertionError("the row was counted as a link to an unknown node")
+def _place(known: Keys, starts: npt.NDArray[np.uint32], keys: Keys) -> npt.NDArray[np.uint32]:
+    """The position of the first of the sorted hashes that is not smaller, or the last position."""
+    last, bits = len(known) - 1, len(starts).bit_length() - 1
+    place: npt.NDArray[np.uint32] = starts[keys >> np.uint64(64 - bits)]
+    np.minimum(place, last, out=place)
+    behind = np.flatnonzero(known[place] < keys)
+    while len(behind):
+        place[behind] += 1
+        behind = behind[place[behind] <= last]
+        behind = behind[known[place[behind]] < keys[behind]]
+    np.minimum(place, last, out=place)
+    return place

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.errors import OptionError, check_names
 from linkdist.progress import Callback, Progress
-from linkdist.store.build import count_labels
+from linkdist.store.build import count_known
 from linkdist.store.format import DENSE, bucket_file, buckets, expected_files, npy_header, part_file
 from linkdist.store.journal import Journal, open_journal
 from linkdist.store.keys import Keys, pack, sort_unique
@@ -235,14 +235,20 @@ def _fields(folder: Path, planted: Planted, sizes: IntArray) -> dict[str, Any]:
     """The fields of the manifest, except the files."""
     P = len(sizes)
     within = (np.load(folder / bucket_file(part, part)) for part in range(P))
+    classes = tuple(map(str, range(planted.classes)))
     return {
         "kind": planted.dtype,
         "d": planted.features,
-        "classes": [str(c) for c in range(planted.classes)],
-        "labelled": count_labels(folder, P, planted.classes),
+        "task": "classification",
+        "classes": classes,
+        "labelled": count_known(folder, P, classes),
+        "label_format": {},
         "sizes": sizes.tolist(),
+        "hashed": P,
         "counts": count_links(folder, P),
         "loops": sum(int((links[:, 0] == links[:, 1]).sum()) for links in within),
+        "directed": False,
+        "weighted": False,
         "synthetic": True,
         "columns": None,
         "source": asdict(planted),

@@ -1,8 +1,8 @@
 """Check that a store is what its manifest says, and that its content is a valid graph.
 
 A digest shows that a file is the one that was written. Whether that is a graph depends on the
-content. `Store` refuses rows outside their parts and labels outside the classes; sorted links,
-unique ids and counts are checked here.
+content. `Store` refuses rows outside their parts, labels outside the classes and invalid heads and
+weights; sorted links, unique ids and counts are checked here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from linkdist.data.graph import UNKNOWN
 from linkdist.errors import StoreError
 from linkdist.progress import Callback
-from linkdist.store.format import REBUILD, Manifest, bucket_file, buckets, feature_files, part_file
-from linkdist.store.keys import count_loops, hash64, pack, part_of
+from linkdist.store.format import (
+    REBUILD,
+    Manifest,
+    bucket_files,
+    buckets,
+    feature_files,
+    part_file,
+)
+from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of
 from linkdist.store.reader import Store, forget_verified
+from linkdist.tables.targets import count_labels
 
 
 def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
@@ -81,6 +88,7 @@ class _Checks:
         self._store = store
         self._labelled = np.zeros(store.C, dtype=np.int64)
         self._loops = 0
+        self._appended: list[Keys] = []
 
     def all(self) -> Iterator[tuple[Any, ...]]:
         """Each check with the files that it reads, and the numbers of its part or parts."""
@@ -91,15 +99,15 @@ class _Checks:
             for check_one, what in ((self.labels, "labels.npy"), last):
                 yield check_one, [part_file(part, what)], part
         for a, b in buckets(store.P):
-            yield self.links, [bucket_file(a, b)], a, b
+            yield self.links, bucket_files(a, b, store.manifest.K, store.weighted), a, b
 
     def features(self, part: int, *names: str) -> Iterable[str]:
         self._store.features(part)  # reading checks them
         return ()
 
     def labels(self, part: int, name: str) -> Iterable[str]:
-        y, C = self._store.labels(part), self._store.C
-        self._labelled += np.bincount(y[y != UNKNOWN], minlength=C)
+        counts = count_labels(self._store.labels(part), self._store.classes)
+        self._labelled += np.array(list(counts.values()), dtype=np.int64)
         return ()
 
     def truth(self, part: int, name: str) -> Iterable[str]:
@@ -107,21 +115,29 @@ class _Checks:
         return ()
 
     def ids(self, part: int, name: str) -> Iterator[str]:
-        ids = self._store.ids(part)
+        ids, hashed = self._store.ids(part), self._store.manifest.hashed
         if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
             yield f"{name} contains duplicate or missing ids"
-        elif elsewhere := int((part_of(hash64(ids), self._store.P) != part).sum()):
+        elif part >= hashed:
+            self._appended.append(hash64(ids))
+        elif elsewhere := int((part_of(hash64(ids), hashed) != part).sum()):
             yield f"{name} contains {elsewhere} ids of other parts"
 
-    def links(self, a: int, b: int, name: str) -> Iterator[str]:
-        links = self._store.links(a, b)
-        keys = pack(links[:, 0], links[:, 1], within=False)
-        if (keys[1:] <= keys[:-1]).any():
+    def links(self, a: int, b: int, name: str, *others: str) -> Iterator[str]:
+        pairs, heads, _ = self._store.bucket(a, b)
+        keys = pack(pairs[:, 0], pairs[:, 1], within=False)
+        wrong = keys[1:] <= keys[:-1]
+        if heads is not None:
+            wrong &= (keys[1:] != keys[:-1]) | (heads[1:] <= heads[:-1])
+        if wrong.any():
             yield f"{name} must contain sorted links without duplicates"
         if a == b:
-            if (links[:, 0] > links[:, 1]).any():
+            if (pairs[:, 0] > pairs[:, 1]).any():
                 yield f"{name} must contain links with the smaller row first"
-            self._loops += count_loops(keys)
+            loops = is_loop(keys)
+            self._loops += int(np.count_nonzero(loops))
+            if heads is not None and self._store.directed and (heads[loops] & 1).any():
+                yield f"{others[0]} must contain even heads for self-loops"
 
     def totals(self) -> Iterator[str]:
         """Compare the counts with those of the manifest."""
@@ -130,3 +146,15 @@ class _Checks:
             yield f"the manifest has {manifest.loops} self-loops; there are {self._loops}"
         if self._labelled.tolist() != list(manifest.labelled):
             yield "the counts of labels in the manifest differ from those of the parts"
+        yield from self._twice()
+
+    def _twice(self) -> Iterator[str]:
+        """Appended ids that are in other parts as well; their hashes show it."""
+        if not self._appended:
+            return
+        appended = np.sort(np.concatenate(self._appended))
+        if (appended[1:] == appended[:-1]).any():
+            yield "the parts of appended nodes contain duplicate ids"
+        for part in range(self._store.manifest.hashed):
+            if again := int(np.isin(hash64(self._store.ids(part)), appended).sum()):
+                yield f"{part_file(part, 'ids.arrow')} contains {again} ids of appended nodes"

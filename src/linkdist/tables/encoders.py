@@ -298,7 +298,8 @@ class Standardised(Encoder):
 
     def fit_parsed(self, values: Doubles) -> None:
         """Update mean and deviation of each feature."""
-        self._moments.add(values[~np.isnan(values).any(axis=1)])
+        known = ~np.isnan(values).any(axis=1)
+        self._moments.add(values if known.all() else values[known])
         if self._moments.count:
             self.mean, self.deviation = self._moments.mean, self._moments.deviation
 
@@ -420,17 +421,23 @@ class Vector(Standardised):
         self._count(int((lengths_of(lists) == 0).sum()), len(lists), problems)
         self._reject("lists of numbers (CSV cannot store any)", wrong, column, first_row, problems)
         lengths = lengths_of(lists)
-        x = np.full((len(lists), self.width), np.nan)
         if not self.width:
-            return x
+            return np.empty((len(lists), 0))
         fits = lengths == self.width
         rule = f"vectors of length {self.width}"
         self._reject(rule, (lengths > 0) & ~fits, column, first_row, problems)
         entries = lists.flatten().to_numpy(zero_copy_only=False)
-        x[fits] = entries[np.repeat(fits, lengths)].reshape(-1, self.width)
+        x: Doubles
+        if fits.all():
+            x = entries.reshape(-1, self.width)
+        else:
+            x = np.full((len(lists), self.width), np.nan)
+            x[fits] = entries[np.repeat(fits, lengths)].reshape(-1, self.width)
         bad = np.flatnonzero(fits & ~(np.abs(x) <= FAR).all(axis=1))
         shown = [row[~(np.abs(row) <= FAR)][0].item() for row in x[bad[:SHOWN]]]
         rule = f"column {self.name!r} must contain vectors of finite numbers"
         problems.rows(rule, bad + first_row, shown)
-        x[bad] = np.nan
+        if len(bad):
+            x = x.copy()  # the table may be in read-only memory
+            x[bad] = np.nan
         return x

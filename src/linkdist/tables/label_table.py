@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from linkdist.data.graph import Labels, known_labels
 from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.label_survey import check_new_labels, find_format
 from linkdist.tables.parsing import places_among, single_values, text_of
-from linkdist.tables.targets import LabelFormat, check_labels, find_format, label_values
+from linkdist.tables.targets import LabelFormat, label_values
 from linkdist.tables.task import TaskGuess
 from linkdist.tables.validation import SHOWN, Problems
 
@@ -76,7 +77,7 @@ def read_labels(
     values : (n,) Arrow array
         The labels as they are written; see `linkdist.tables.targets.label_values`.
     columns, task, unknown, problems
-        As in `linkdist.tables.targets.find_format`.
+        As in `linkdist.tables.label_survey.find_format`.
     form : LabelFormat, optional
         How the labels of a model are written; by default it is found.
     ids : (n,) array, optional
@@ -97,10 +98,8 @@ def read_labels(
     labels, new = form.encode(values, problems=problems)
     if more is not None:
         labels, new = add_labels(labels, ids, more, form, new)
-    if is_new and len(problems) == before:
-        check_labels(form, labels, problems)
-    elif guess is not None and guess.task != "classification" and len(columns) == 1:
-        problems.add(f"the task is {guess.task}, guessed from {guess.why}")
+    if is_new:
+        check_new_labels(form, guess, labels, before, problems)
     return ReadLabels(labels, form, guess, new)
 
 

@@ -44,16 +44,20 @@ class RelationColumn:
 
     def add(self, first_row: int, values: pa.Array) -> None:
         """Add a batch, whose first row has the number `first_row`."""
+        texts = self.count(first_row, values)
+        self._parts.append(places_among(texts, pa.array(list(self.counts), pa.large_string())))
+
+    def count(self, first_row: int, values: pa.Array) -> pa.Array:
+        """Count the relations of a batch without keeping them; returns their names."""
         texts = text_of(values)
         for pair in texts.drop_null().value_counts():
             text, count = pair["values"].as_py(), pair["counts"].as_py()
             self.counts[text] = self.counts.get(text, 0) + count
-        codes = places_among(texts, pa.array(list(self.counts), pa.large_string()))
-        missing = np.flatnonzero(codes < 0)
+        missing = np.flatnonzero(texts.is_null())
         rule = f"column {self.name!r} must contain a relation in every row"
         shown = [None] * min(len(missing), SHOWN)
         self._problems.rows(rule, missing[:SHOWN] + first_row, shown, len(missing))
-        self._parts.append(codes)
+        return texts
 
     def codes(self) -> IntArray:
         """The position of each row's relation in `counts`, -1 if it is missing."""
@@ -96,6 +100,10 @@ class WeightColumn:
 
     def add(self, first_row: int, values: pa.Array) -> None:
         """Add a batch, whose first row has the number `first_row`."""
+        self._parts.append(self.read(first_row, values))
+
+    def read(self, first_row: int, values: pa.Array) -> FloatArray:
+        """The weights of a batch, which are not kept."""
         if pa.types.is_temporal(values.type):  # its numbers would depend on the unit
             values = text_of(values)
         numbers, unreadable = as_numbers(values, self._decimal)
@@ -114,7 +122,7 @@ class WeightColumn:
             ]
             self._problems.rows(rule, rows[:SHOWN] + first_row, shown, len(rows))
         with np.errstate(over="ignore"):  # numbers that do not fit were reported above
-            self._parts.append(numbers.astype(np.float32))
+            return numbers.astype(np.float32)
 
     def weights(self) -> FloatArray:
         """The weight of each row."""

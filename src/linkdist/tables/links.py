@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -102,12 +102,7 @@ def read_links(
     2 links from 2 rows; links of each relation: cites 1, knows 1; weights from 0.5 to 2.
     """
     known = None if relations is None else tuple(relations)
-    tables = link_tables(edges, named=relation is None and len(known or UNNAMED) > 1)
-    if relation is not None and None not in tables:
-        raise OptionError(
-            "--relation names a column of a single link table; each of several tables is a "
-            f"relation. Found column {relation!r} and the tables {', '.join(map(str, tables))}."
-        )
+    tables = named_link_tables(edges, relation, known)
     may_be_empty = known is not None and len(tables) > 1
     how = _Reading(source, target, strict, relation, weight, directed, known, may_be_empty)
     texts, parts, errors = text_of(ids), list[tuple[Links, LinkReport]](), list[str]()
@@ -121,6 +116,37 @@ def read_links(
     if errors:
         raise TableError(" ".join(errors))
     return parts[0] if None in tables else _joined(parts, known)
+
+
+def named_link_tables(
+    edges: TableLike, relation: str | None, known: tuple[str, ...] | None = None
+) -> dict[str | None, TableLike]:
+    """The link tables by their relations; a single table without one has the name None.
+
+    Parameters
+    ----------
+    edges, relation
+        As in `read_links`.
+    known : tuple of str, optional
+        The relations of a trained model.
+
+    Raises
+    ------
+    TableError, OptionError
+        If the tables have no valid names, or if relations are given in two ways.
+
+    Examples
+    --------
+    >>> named_link_tables("links.csv", relation="kind")
+    {None: 'links.csv'}
+    """
+    tables = link_tables(edges, named=relation is None and len(known or UNNAMED) > 1)
+    if relation is not None and None not in tables:
+        raise OptionError(
+            "--relation names a column of a single link table; each of several tables is a "
+            f"relation. Found column {relation!r} and the tables {', '.join(map(str, tables))}."
+        )
+    return tables
 
 
 def links_of(
@@ -333,8 +359,8 @@ def link_ends(
 
 
 def link_batches(
-    table: Table, ends: tuple[str, str], size: int | None = None
-) -> Iterator[tuple[int, pa.Array, pa.Array]]:
+    table: Table, ends: tuple[str, str], size: int | None = None, others: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
     r"""Read the ids of a link table of any size, batch by batch.
 
     Parameters
@@ -345,6 +371,8 @@ def link_batches(
         The columns of the two nodes of a link.
     size : int, optional
         Maximum number of rows in a batch; by default `LINKS`.
+    others : sequence of str
+        Further columns, such as the weights of links.
 
     Yields
     ------
@@ -352,6 +380,8 @@ def link_batches(
         Row number of the first row of the batch.
     sources, targets : (k,) arrays of large_string
         Ids as text, null where missing.
+    *values : (k,) arrays
+        The other columns.
 
     Examples
     --------
@@ -364,8 +394,9 @@ def link_batches(
     >>> row, a.to_pylist(), b.to_pylist()
     (1, ['7', '8'], ['8', None])
     """
-    for first_row, (sources, targets) in _batches(table, ends, size or LINKS):
-        yield first_row, text_of(sources), text_of(targets)
+    for first_row, columns in _batches(table, [*ends, *others], size or LINKS):
+        sources, targets, *values = columns
+        yield first_row, text_of(sources), text_of(targets), *values
 
 
 def _batches(

@@ -23,8 +23,13 @@ from linkdist.tables.embedding import TextEncoder
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.graphs import GraphTables, find_groups, open_nodes, shown_ids
 from linkdist.tables.io import BATCH, Table, TableLike, open_table
+from linkdist.tables.label_survey import (
+    DIFFERENT,
+    SeenLabels,
+    check_new_labels,
+    different_labels,
+)
 from linkdist.tables.label_table import read_label_table, read_labels
-from linkdist.tables.labels import encode_labels, find_classes, without_unknown
 from linkdist.tables.node_table import NodeTable, check_ids, check_missing
 from linkdist.tables.parsing import single_values, text_of
 from linkdist.tables.schema import Guess
@@ -215,28 +220,37 @@ class Survey:
     ----------
     rows : int
         n, the number of nodes.
-    classes : tuple of str
-        Names of the classes, as in `Nodes`.
+    label_format : LabelFormat
+        How the labels are written, with their task and classes.
     encoders : FeatureEncoder
         The fitted encoder.
     guesses : mapping of str to Guess
         The inferred kinds of columns.
+    guess : TaskGuess or None
+        The guess of the task, if it was not given.
     """
 
     rows: int
-    classes: tuple[str, ...]
+    label_format: LabelFormat
     encoders: FeatureEncoder
     guesses: Mapping[str, Guess]
+    guess: TaskGuess | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, as in `Nodes`."""
+        return self.label_format.classes
 
 
 def survey_nodes(
     path: Path | str,
     id: str,
-    label: str,
+    label: LabelColumns,
     kinds: Mapping[str, str] | None = None,
     features: Sequence[str] | None = None,
     progress: Progress | None = None,
     unknown: Collection[str] = (),
+    task: str | None = None,
 ) -> Survey:
     r"""Fit an encoder to a node table of any size; parameters as in `read_nodes`.
 
@@ -258,29 +272,43 @@ def survey_nodes(
     (3, ('art', 'math'), 1)
     """
     table = NodeTable(open_table(path), id, label, None, kinds, features)
-    rows, labels = 0, pa.array([], pa.large_string())
+    rows, seen = 0, SeenLabels(table.labels, task, unknown, DIFFERENT)
     for first_row, batch in table.batches(progress=progress):
         if id in table.columns:
             ids = text_of(single_values(batch, id, table.problems))
             check_missing(ids, id, table.problems, first_row)
-        text = without_unknown(text_of(single_values(batch, label, table.problems)), unknown)
-        labels = pa.concat_arrays([labels, text.drop_null().unique()]).unique()
+        if table.has_labels:
+            seen.add(label_values(batch, table.labels, table.problems))
         table.present.partial_fit(batch, first_row, table.problems)
         rows += batch.num_rows
     table.check_rows(rows)
-    classes = find_classes(labels, label, table.problems) if table.has_labels else ()
+    form, guess = LabelFormat("classification", table.labels, unknown=tuple(unknown)), None
+    if table.has_labels:
+        before = len(table.problems)
+        form, guess = seen.format(table.problems)
+        found = different_labels(_encoded(open_table(path), form, table.problems))
+        check_new_labels(form, guess, found, before, table.problems)
     table.check()
-    return Survey(rows, classes, table.encoder, table.guesses)
+    return Survey(rows, form, table.encoder, table.guesses, guess)
+
+
+def _encoded(table: Table, form: LabelFormat, problems: Problems) -> Iterator[Labels]:
+    """The labels of a table, batch by batch."""
+    names = form.columns
+    for first_row, batch in table.numbered_batches(names, as_text=names):
+        yield form.encode(label_values(batch, names, problems), first_row, problems)[0]
+        if form.task == "classification":
+            return  # every text is a valid class, so the rest has no problems
 
 
 def encoded_nodes(
     path: Path | str,
     id: str,
-    label: str,
+    label: LabelColumns,
     survey: Survey,
     skip: int = 0,
     size: int = BATCH,
-) -> Iterator[tuple[pa.Array, IntArray, FeatureMatrix]]:
+) -> Iterator[tuple[pa.Array, Labels, FeatureMatrix]]:
     r"""Read ids, labels and features of a node table after `survey_nodes`, batch by batch.
 
     Parameters
@@ -300,7 +328,7 @@ def encoded_nodes(
     ------
     ids : (k,) array of large_string
         Ids as text.
-    labels : (k,) int64 array
+    labels : (k,) int64, (k,) float64 or (k, C) int64 array
         Labels, as in `Nodes`.
     features : (k, d) float32 array or CSR matrix
         Features, as in `Nodes`.
@@ -320,8 +348,8 @@ def encoded_nodes(
     for first_row, batch in table.batches(size):
         if first_row > skip:
             ids = text_of(single_values(batch, id, table.problems))
-            text = without_unknown(text_of(single_values(batch, label, table.problems)), ())
-            y, _ = encode_labels(text, survey.classes)
+            values = label_values(batch, table.labels, table.problems)
+            y, _ = survey.label_format.encode(values, first_row)
             yield ids, y, table.present.transform(batch, first_row)
 
 

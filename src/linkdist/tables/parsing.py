@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -185,12 +186,22 @@ def find_decimal(text: pa.Array) -> str:
     >>> find_decimal(pa.array(["3,5", "1.200"])), find_decimal(pa.array(["1,200"]))
     (',', '.')
     """
+    point, comma = decimal_marks(text)
+    return "," if comma and not point else "."
+
+
+def decimal_marks(text: pa.Array) -> tuple[bool, bool]:
+    """Whether some numbers in text can only have a decimal point, and some a decimal comma.
+
+    Examples
+    --------
+    >>> decimal_marks(pa.array(["1,200.5", "7"])), decimal_marks(pa.array(["3,5"]))
+    ((True, False), (False, True))
+    """
     comma = re.compile(r"[^,]*?(?:\d,\d{1,2}|\d,\d{4,}|\.\d{3},\d+)\D*")
     point = re.compile(r"[^.]*,\d{3}\.\d*\D*")
-    values = [value for value in text.to_pylist() if value is not None]
-    if any(point.fullmatch(value) for value in values):
-        return "."
-    return "," if any(comma.fullmatch(value) for value in values) else "."
+    with_comma = text.filter(pc.match_substring(text, ",")).to_pylist()
+    return any(map(point.fullmatch, with_comma)), any(map(comma.fullmatch, with_comma))
 
 
 def _parsed(column: pa.Array, decimal: str) -> tuple[pa.Array, Mask]:
@@ -348,8 +359,20 @@ def find_separator(text: pa.Array) -> str | None:
     >>> find_separator(pa.array(["drama|war", "war|love, lost", "war"]))
     '|'
     """
-    values = [value for value in text.to_pylist() if value is not None]
-    rows = {mark: sum(mark in value for value in values) for mark in SEPARATORS}
+    return most_frequent_separator(Counter(value for value in text.to_pylist() if value))
+
+
+def most_frequent_separator(counts: Mapping[str, int]) -> str | None:
+    """The separator that most rows contain, given the number of rows of each text.
+
+    Examples
+    --------
+    >>> most_frequent_separator({"drama|war": 1, "love, lost": 2})
+    ','
+    """
+    rows = {
+        mark: sum(count for text, count in counts.items() if mark in text) for mark in SEPARATORS
+    }
     best = max(SEPARATORS, key=lambda mark: rows[mark])
     return best if rows[best] else None
 

@@ -12,7 +12,7 @@ ROLES = ("id", "label", "unknown", "source", "target", "task", "graph")
 """What a model directory records of `Tables`, so that later tables are read in the same way."""
 
 LINK_ROLES = ("relation", "weight", "directed")
-"""What it records of the links as well; a store has none of these."""
+"""What it records of the links as well."""
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,16 @@ multilabel      a column of 0 and 1 for each class; or one   (n, C) 0 and 1
                 column of lists or separated text
 =============== ============================================ =====================================
 
-A `LabelFormat` says how labels are written. It is found once, in training, and kept with the model:
-a later table may not show whether 1.200 is more than a thousand, or what separates labels.
+A `LabelFormat` says how labels are written. It is found once, in training
+(`linkdist.tables.label_survey`), and kept with the model: a later table may not show whether 1.200
+is more than a thousand, or what separates labels.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,18 +26,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linkdist.data.graph import TASKS, UNKNOWN, Labels, known_labels
-from linkdist.errors import check_names
+from linkdist.data.graph import UNKNOWN, Labels, known_labels
 from linkdist.tables.encoders import FAR
 from linkdist.tables.label_warnings import named, no_labels
-from linkdist.tables.labels import encode_labels, find_classes, sorted_names, without_unknown
+from linkdist.tables.labels import encode_labels, without_unknown
 from linkdist.tables.parsing import (
     Mask,
     as_mask,
     as_numbers,
     as_tags,
-    find_decimal,
-    find_separator,
     is_list,
     is_number,
     is_text,
@@ -45,7 +43,6 @@ from linkdist.tables.parsing import (
     single_values,
     text_of,
 )
-from linkdist.tables.task import TaskGuess, guess_task, several_labels
 from linkdist.tables.validation import SHOWN, Problems
 
 TRUTH = {"1": 1, "0": 0, "1.0": 1, "0.0": 0, "true": 1, "false": 0, "yes": 1, "no": 0}
@@ -274,71 +271,6 @@ class LabelFormat:
         ]
 
 
-def find_format(
-    columns: tuple[str, ...],
-    parts: Sequence[pa.Array],
-    task: str | None,
-    unknown: Collection[str],
-    problems: Problems,
-) -> tuple[LabelFormat, TaskGuess | None]:
-    """Find out how the labels of a training are written; see `linkdist.tables.task`.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        The label columns.
-    parts : sequence of Arrow arrays
-        The results of `label_values` for each table with labels.
-    task : str or None
-        The task, if it is given.
-    unknown : collection of str
-        Values that mean an unknown label.
-    problems : Problems
-        Collects what makes a training impossible.
-
-    Returns
-    -------
-    format : LabelFormat
-        The format, with its classes.
-    guess : TaskGuess or None
-        The guess of the task, if it is not given.
-
-    Examples
-    --------
-    >>> labels = pa.array(["war|drama", "war", None])
-    >>> found, _ = find_format(("genre",), [labels], None, [], Problems())
-    >>> found.task, found.classes, found.separator
-    ('multilabel', ('drama', 'war'), '|')
-    """
-    if task is not None:
-        check_names("task", [task], TASKS)
-    values = _joined([_without(part, unknown) for part in parts])
-    guess = guess_task(columns, values) if task is None else None
-    form = LabelFormat(guess.task if guess else str(task), columns, unknown=tuple(unknown))
-    if len(columns) > 1 and form.task != "multilabel":
-        rule = f"{form.task} has one label column"
-        problems.add(f"{rule}; found {', '.join(map(repr, columns))}")
-        return form, guess
-    if form.task == "classification":
-        text = pa.concat_arrays([form.known(part, problems) for part in parts])
-        return replace(form, classes=find_classes(text, columns[0], problems)), guess
-    if form.task == "regression":
-        decimal = find_decimal(values) if is_text(values.type) else "."
-        return replace(form, classes=columns, decimal=decimal), guess
-    if len(columns) > 1 or _is_truth(values):
-        return replace(form, classes=columns, binary=True), guess
-    if is_text(values.type):
-        form = replace(form, separator=_separator(values))
-    rows = [row for part in parts for row in form.tags(part, problems) if row is not None]
-    classes = sorted_names({tag for row in rows for tag in row})
-    if len(classes) > MOST_CLASSES:
-        rule = f"column {columns[0]!r} must contain at most {MOST_CLASSES} different labels"
-        shown = ", ".join(map(repr, classes[:SHOWN]))
-        problems.add(f"{rule}; found {len(classes)}, such as {shown}")
-        classes = ()
-    return replace(form, classes=classes), guess
-
-
 def check_labels(form: LabelFormat, labels: Labels, problems: Problems) -> None:
     """Add a problem if there is nothing to learn from the labels of a training.
 
@@ -384,17 +316,6 @@ def count_labels(labels: Labels, classes: tuple[str, ...]) -> dict[str, int]:
     return dict(zip(classes, counts.tolist(), strict=True))
 
 
-def _without(labels: pa.Array, unknown: Collection[str]) -> pa.Array:
-    return without_unknown(labels, unknown) if is_text(labels.type) else labels
-
-
-def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """The labels of all tables; if some are lists, those, because they tell more than text."""
-    lists = [part for part in parts if not is_text(part.type)]
-    same = [part for part in lists or parts if part.type == (lists or parts)[0].type]
-    return pa.concat_arrays(same).drop_null()
-
-
 def _column(labels: pa.Array, k: int) -> pa.Array:
     return labels.field(k) if pa.types.is_struct(labels.type) else labels
 
@@ -403,17 +324,13 @@ def _folded(text: pa.Array) -> pa.Array:
     return pc.utf8_lower(pc.utf8_trim_whitespace(text)).cast(pa.large_string())
 
 
-def _is_truth(labels: pa.Array) -> bool:
-    """Whether all labels of one column say whether a row has a class."""
-    return (
-        is_text(labels.type)
-        and len(labels) > 0
-        and set(_folded(labels).unique().to_pylist()) <= set(TRUTH)
-    )
+def are_truths(labels: Collection[str]) -> bool:
+    """Whether all labels of one column say whether a row has a class.
 
-
-def _separator(text: pa.Array) -> str:
-    """The separator of labels; | and ; go first, because a comma may belong to a name."""
-    counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(text).to_pylist()}
-    found = several_labels(counts)
-    return found[1] if found else find_separator(text) or " "
+    Examples
+    --------
+    >>> are_truths(["Yes", "no"]), are_truths(["yes", "maybe"]), are_truths([])
+    (True, False, False)
+    """
+    folded = _folded(pa.array(labels, pa.large_string())).to_pylist()
+    return bool(folded) and set(folded) <= set(TRUTH)

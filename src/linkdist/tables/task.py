@@ -86,13 +86,36 @@ def guess_task(columns: Sequence[str], labels: pa.Array) -> TaskGuess:
     "column 'margin', which contains 30 different decimal numbers; --task classification makes \
 each number a class"
     """
+    lists = is_list(labels.type)
+    pairs = [] if lists or len(columns) > 1 else pc.value_counts(labels).to_pylist()
+    return guess_from_counts(columns, {one["values"]: one["counts"] for one in pairs}, lists)
+
+
+def guess_from_counts(
+    columns: Sequence[str], labels: Mapping[str, int], lists: bool = False
+) -> TaskGuess:
+    """Guess the task from the different labels of a table.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The label columns.
+    labels : mapping of str to int
+        The number of rows of each label, if there is one column of text.
+    lists : bool
+        Whether labels are lists.
+
+    Examples
+    --------
+    >>> guess_from_counts(["field"], {"math": 4, "art": 3}).task
+    'classification'
+    """
     if len(columns) > 1:
         return TaskGuess("multilabel", f"{len(columns)} label columns")
     where = f"column {columns[0]!r}"
-    if is_list(labels.type):
+    if lists:
         return TaskGuess("multilabel", f"{where}, which contains lists")
-    counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(labels).to_pylist()}
-    counts = {name: count for name, count in counts.items() if not is_placeholder(name)}
+    counts = {name: count for name, count in labels.items() if not is_placeholder(name)}
     if found := several_labels(counts):
         example, mark = found
         why = f"in which {mark!r} separates labels, such as {example!r}"

@@ -95,7 +95,7 @@ class Adjacency:
         i, j = pairs.astype(np.int32).T
         by = np.ones(len(i), np.float32) if weights is None else weights / self.mean_weight
         forth = np.zeros(len(i), np.uint8) if heads is None else heads
-        back = forth ^ 1 if self.store.directed else forth
+        back = forth ^ np.uint8(self.store.directed)
         if a == b:
             proper = i != j
             i, j, by, forth, back = (part[proper] for part in (i, j, by, forth, back))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -145,6 +146,10 @@ def average_neighbours(
     return [Blocks(blocks) for blocks in found]
 
 
+def _block(known: Callable[[int], Tensor], block: slice, part: int) -> Tensor:
+    return known(part)[:, block]
+
+
 def spread(
     workshop: Workshop,
     known: Callable[[int], Tensor],
@@ -171,7 +176,7 @@ def spread(
         block, (y, to) = slice(start, start + size), (
             workshop.columns(f"{name}.{what}.{b}", size) for what in ("labels", "flow")
         )  # fmt: skip
-        workshop.fill(y, lambda part, block=block: known(part)[:, block])
+        workshop.fill(y, partial(_block, known, block))
 
         def update(part: int, own: Tensor, sums: Tensor, y: Columns = y) -> Tensor:
             flow = means.mean(part, own, sums)

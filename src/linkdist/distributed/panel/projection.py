@@ -77,7 +77,7 @@ class Projection:
         >>> plain(sparse.csr_matrix([[3.0, 4.0]])).round(1).tolist()
         [[0.6, 0.8]]
         """
-        rows = self.prepared(x)
+        rows: Any = self.prepared(x)
         if self.directions is not None:
             rows = rows @ self.directions
         dense = rows.toarray() if sparse.issparse(rows) else rows
@@ -88,7 +88,8 @@ def _inverse_lengths(x: sparse.csr_matrix, length: float | None) -> Floats:
     if length is not None:
         return np.full(x.shape[0], 1 / length, np.float32)
     own = np.sqrt(np.asarray(x.multiply(x).sum(1))).ravel()
-    return np.divide(1, own, out=np.zeros_like(own), where=own > 0).astype(np.float32)
+    inverse: Floats = np.divide(1, own, out=np.zeros_like(own), where=own > 0).astype(np.float32)
+    return inverse
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Moments:
         return mean.astype(np.float32), spread.astype(np.float32)
 
 
-def moments_of(store: Store, tick: Any = None) -> Moments:  # noqa: ANN401
+def moments_of(store: Store) -> Moments:
     """The moments of the dense features of all nodes."""
     total = Moments(0, np.zeros(store.d), np.zeros(store.d))
     for part in range(store.P):

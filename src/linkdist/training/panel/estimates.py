@@ -313,7 +313,7 @@ def _label_limits(
             f"There are only {labelled} labelled rows: a score from so few labels is not "
             "reliable. Label a few dozen rows."
         )
-    absent, single = ([classes[c] for c in np.flatnonzero(counts == k)] for k in (0, 1))
+    absent, single = ([classes[c] for c in np.flatnonzero(counts == k).tolist()] for k in (0, 1))
     if absent:
         sentences.append(f"No row is labelled {_some(absent)}: the model cannot predict it.")
     if single:
