@@ -8,7 +8,7 @@ own neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,13 @@ class Adjacency:
         sizes = self.store.sizes
         return sparse.csr_matrix((by.astype(np.float32), (i, j)), (sizes[a], sizes[b]))
 
-    def sums(self, a: int, read: Callable[[int], Tensor], head: int | None = None) -> Tensor:
+    def sums(
+        self,
+        a: int,
+        read: Callable[[int], Tensor],
+        head: int | None = None,
+        strengths: Sequence[float] | None = None,
+    ) -> Tensor:
         """Sums (n_a, f) over the neighbours of the nodes of part a, in float32.
 
         Parameters
@@ -119,9 +125,15 @@ class Adjacency:
             Returns x of a part, (n_b, f) in float16, on the device.
         head : int, optional
             The head whose links are used; by default all links.
+        strengths : sequence of float, optional
+            How much a link of each head counts, if all are used; by default 1.
         """
         width = read(0).shape[1]
         total = torch.zeros(int(self.store.sizes[a]), width, device=self.device)
+        if strengths is not None and head is None:
+            for k, by in enumerate(strengths):
+                total += by * self.sums(a, read, k)
+            return total
         for b in range(self.store.P):
             add_sums(total, self.matrix(a, b, head), read(b))
         return total

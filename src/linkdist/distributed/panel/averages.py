@@ -21,7 +21,7 @@ from torch import Tensor
 
 from linkdist.data.graph import IntArray
 from linkdist.distributed.panel.columns import Columns
-from linkdist.distributed.panel.workshop import Hidden, Workshop
+from linkdist.distributed.panel.workshop import Hidden, Seen, Workshop
 from linkdist.training.panel.estimators import SPREADING, STEPS
 from linkdist.training.panel.teachers import HOPS, RESTART
 
@@ -75,27 +75,21 @@ def degrees(workshop: Workshop, name: str, hidden: Hidden) -> Columns:
 
 
 class Means:
-    """The sums over neighbours that a step needs, divided by degrees."""
+    """Sums over neighbours, divided by degrees."""
 
-    def __init__(self, degree: Columns, device: torch.device) -> None:
-        self.degree, self.device = degree, device
-
-    def total(self, part: int) -> Tensor:
-        """The degree (n_p, 1) of the nodes of a part, over all heads."""
-        return self.degree.read(part).to(self.device).sum(1, keepdim=True)
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
 
     def smooth(self, part: int, own: Tensor, sums: Tensor) -> Tensor:
         """The mean of a node and its neighbours."""
-        return (sums + own) / (self.total(part) + 1)
+        return (sums + own) / (self.seen.total(part, own.device) + 1)
 
     def mean(self, part: int, own: Tensor, sums: Tensor) -> Tensor:
         """The mean over neighbours, 0 without any."""
-        return sums / self.total(part).clamp(min=1e-12)
+        return sums / self.seen.total(part, own.device).clamp(min=1e-12)
 
 
-def average_hops(
-    workshop: Workshop, base: Blocks, degree: Columns, name: str, hidden: Hidden
-) -> dict[int, Blocks]:
+def average_hops(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> dict[int, Blocks]:
     """The averages of features over 1, 2 and many hops, for one view.
 
     Parameters
@@ -104,19 +98,17 @@ def average_hops(
         Writes the arrays.
     base : Blocks
         The features.
-    degree : Columns
-        The result of `degrees`.
+    seen : Seen
+        What the view sees of the links.
     name : str
         The name of the view, for its files.
-    hidden : mapping
-        The rows that the view hides.
     """
-    means, found = Means(degree, workshop.device), dict[int, list[Columns]]()
+    means, found = Means(seen), dict[int, list[Columns]]()
     for b, x in enumerate(base.parts):
         one, two, many = (workshop.columns(f"{name}.hop{h}.{b}", x.width) for h in HOPS[1:])
-        workshop.propagate(x, one, hidden, means.smooth)
-        workshop.propagate(one, two, hidden, means.smooth)
-        workshop.recur(x, many, MANY, hidden, _restarted(x, means))
+        workshop.propagate(x, one, seen, means.smooth)
+        workshop.propagate(one, two, seen, means.smooth)
+        workshop.recur(x, many, MANY, seen, _restarted(x, means))
         for hop, columns in zip(HOPS[1:], (one, two, many), strict=True):
             found.setdefault(hop, []).append(columns)
     return {hop: Blocks(blocks) for hop, blocks in found.items()}
@@ -132,15 +124,33 @@ def _restarted(x: Columns, means: Means) -> Callable[[int, Tensor, Tensor], Tens
     return update
 
 
-def average_neighbours(
-    workshop: Workshop, base: Blocks, degree: Columns, name: str, hidden: Hidden
-) -> list[Blocks]:
+def average_heads(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> list[Blocks]:
+    """The means over the neighbours of each head, 0 without any."""
+
+    def mean_of(head: int) -> Callable[[int, Tensor, Tensor], Tensor]:
+        def update(part: int, own: Tensor, sums: Tensor) -> Tensor:
+            degree = seen.degree.read(part)[:, head : head + 1].to(sums.device)
+            return sums / degree.clamp(min=1e-12)
+
+        return update
+
+    found = []
+    for head in workshop.adjacency.heads:
+        blocks = []
+        for b, x in enumerate(base.parts):
+            blocks.append(workshop.columns(f"{name}.head{head}.{b}", x.width))
+            workshop.propagate(x, blocks[-1], seen, mean_of(head), head)
+        found.append(Blocks(blocks))
+    return found
+
+
+def average_neighbours(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> list[Blocks]:
     """The means over neighbours, and the means of these, without a node's own features."""
-    means, found = Means(degree, workshop.device), [list[Columns](), list[Columns]()]
+    means, found = Means(seen), [list[Columns](), list[Columns]()]
     for b, x in enumerate(base.parts):
         first, second = (workshop.columns(f"{name}.mean{h}.{b}", x.width) for h in (1, 2))
-        workshop.propagate(x, first, hidden, means.mean)
-        workshop.propagate(first, second, hidden, means.mean)
+        workshop.propagate(x, first, seen, means.mean)
+        workshop.propagate(first, second, seen, means.mean)
         for columns, blocks in zip((first, second), found, strict=True):
             blocks.append(columns)
     return [Blocks(blocks) for blocks in found]
@@ -154,9 +164,8 @@ def spread(
     workshop: Workshop,
     known: Callable[[int], Tensor],
     width: int,
-    degree: Columns,
+    seen: Seen,
     name: str,
-    hidden: Hidden,
 ) -> Blocks:
     """Labels spread along links, f ← a · (neighbours' mean of f) + (1 - a) · y, for one view.
 
@@ -168,10 +177,10 @@ def spread(
         Returns y (n_p, width) of a part: the known labels, 0 where they are unknown.
     width : int
         Number of columns of y.
-    degree, name, hidden
+    seen, name
         As in `average_hops`.
     """
-    means, start, found = Means(degree, workshop.device), 0, []
+    means, start, found = Means(seen), 0, []
     for b, size in enumerate(workshop.widths(width)):
         block, (y, to) = slice(start, start + size), (
             workshop.columns(f"{name}.{what}.{b}", size) for what in ("labels", "flow")
@@ -182,7 +191,7 @@ def spread(
             flow = means.mean(part, own, sums)
             return SPREADING * flow + (1 - SPREADING) * y.read(part).to(flow)
 
-        workshop.recur(y, to, STEPS, hidden, update)
+        workshop.recur(y, to, STEPS, seen, update)
         found.append(to)
         start += size
     return Blocks(found)

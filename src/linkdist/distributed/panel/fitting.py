@@ -13,8 +13,9 @@ not computed again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,12 @@ from linkdist.distributed.panel.adjacency import Adjacency
 from linkdist.distributed.panel.averages import (
     STEPS_OF_VIEW,
     Blocks,
+    average_heads,
     average_hops,
     average_neighbours,
     degrees,
     spread,
 )
-from linkdist.distributed.panel.columns import Columns
 from linkdist.distributed.panel.projection import (
     Moments,
     Projection,
@@ -40,6 +41,7 @@ from linkdist.distributed.panel.projection import (
     moments_of,
     write_columns,
 )
+from linkdist.distributed.panel.relations import choose_strengths, relational_teachers
 from linkdist.distributed.panel.rows import TargetRows
 from linkdist.distributed.panel.sample import Sample, draw_sample
 from linkdist.distributed.panel.student import SAVED, StoreStudent
@@ -51,7 +53,7 @@ from linkdist.distributed.panel.teachers import (
     averaged_teachers,
     feature_teachers,
 )
-from linkdist.distributed.panel.workshop import Hidden, Workshop
+from linkdist.distributed.panel.workshop import Hidden, Seen, Workshop
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
@@ -155,46 +157,65 @@ class _Stages:
         self.inputs = make_inputs(self.graph.features, workshop.device)
         views = [replica.view for replica in sample.taught]
         self.context = TeachingContext(self.graph, views, self.inputs, options.loss)
-        self.degree_of: dict[str, Columns] = {}
         self.boosts = can_boost(store.kind != "csr", store.d, store.n, store.C)
         self.linked = store.m > store.loops
 
     def arrays(self) -> list[ViewArrays]:
         """Average features and spread labels, for each view."""
         sample, workshop = self.sample, self.workshop
-        hidden = [sample.hidden(replica) for replica in sample.replicas]
-        distinct = {_name(each): each for each in hidden}
+        hidden = {_name(each): each for each in map(sample.hidden, sample.replicas)}
         self.projection, self.moments = workshop.group.share(self._projection)
-        blocks = len(workshop.widths(self.projection.width)) if self.linked else 0
-        more = 2 * self.boosts
-        count = len(distinct) * (1 + (STEPS_OF_VIEW + more) * blocks) + max(blocks, 1)
-        workshop.begin("averaging features", count)
-        base = write_columns(workshop, self.projection)
-        for name, each in distinct.items():
-            self.degree_of[name] = degrees(workshop, f"degree.{name}", each)
-        hops: dict[str, dict[int, Blocks]] = {}
-        means: dict[str, list[Blocks]] = {}
-        for name, each in distinct.items() if self.linked else ():
-            around = (workshop, base, self.degree_of[name], f"view.{name}", each)
-            hops[name] = average_hops(*around)
-            means[name] = average_neighbours(*around) if self.boosts else []
-        return self._spread(hops, means)
+        blocks, K = len(workshop.widths(self.projection.width)), len(self.store.heads)
+        each = self.linked * (STEPS_OF_VIEW + 2 * self.boosts + K * (K > 1))
+        workshop.begin("averaging features", blocks + len(hidden) * (1 + blocks * each))
+        self.base = write_columns(workshop, self.projection)
+        self.standard = self._standard()
+        self.seen = {
+            name: Seen(rows, degrees(workshop, f"degree.{name}", rows))
+            for name, rows in hidden.items()
+        }
+        self.heads: list[list[Blocks]] = []
+        if K > 1 and self.linked:
+            self._weigh_relations()
+        return self._spread(self._averages()) if self.linked else []
+
+    def _weigh_relations(self) -> None:
+        """Average over the neighbours of each head, and choose how much its links count."""
+        names = [_name(self.sample.hidden(replica)) for replica in self.sample.taught]
+        means = {
+            name: average_heads(self.workshop, self.base, seen, f"view.{name}")
+            for name, seen in self.seen.items()
+        }
+        self.heads = [means[name] for name in names]
+        degree = [self.seen[name].degree for name in names]
+        found = choose_strengths(
+            self.context, self.sample, self.base, self.heads, degree, self.standard
+        )
+        for name, strengths in zip(names, found.tolist(), strict=True):
+            self.seen[name] = replace(self.seen[name], strengths=strengths)
+
+    def _averages(self) -> dict[str, tuple[dict[int, Blocks], list[Blocks]]]:
+        """Averages over hops and, for gradient boosting, means over neighbours."""
+        found = {}
+        for name, seen in self.seen.items():
+            view = (self.workshop, self.base, seen, f"view.{name}")
+            found[name] = (average_hops(*view), average_neighbours(*view) if self.boosts else [])
+        return found
 
     def _spread(
-        self, hops: dict[str, dict[int, Blocks]], means: dict[str, list[Blocks]]
+        self, averages: Mapping[str, tuple[dict[int, Blocks], list[Blocks]]]
     ) -> list[ViewArrays]:
         workshop, found = self.workshop, []
         width = self.store.C + (self.store.task != "classification")
-        blocks = len(workshop.widths(width))
         taught = self.sample.taught
-        workshop.begin("spreading labels", len(taught) * blocks * (STEPS + 1) * self.linked)
-        for replica in taught if self.linked else ():
+        workshop.begin("spreading labels", len(taught) * len(workshop.widths(width)) * (STEPS + 1))
+        for replica in taught:
             hidden, withheld = self.sample.hidden(replica), self.sample.withheld(replica)
             key, name = _name(hidden), f"spread.{_name(hidden)}.{_name(withheld)}"
             known = _Known(Labels(self.store, withheld, self.sample.units), self.context)
-            degree = self.degree_of[key]
-            flow = spread(workshop, known.scaled, width, degree, name, hidden)
-            found.append(ViewArrays(hops[key], flow, known.prior, known.scale, means[key]))
+            flow = spread(workshop, known.scaled, width, self.seen[key], name)
+            hops, means = averages[key]
+            found.append(ViewArrays(hops, flow, known.prior, known.scale, means))
         return found
 
     def _projection(self) -> tuple[Projection, Moments | None]:
@@ -221,11 +242,13 @@ class _Stages:
         common = (context, arrays, numbers, labelled)
         groups: list[list[Teacher]] = [list(feature_teachers(context))]
         if self.linked:
-            standard = self._standard()
             for hop in HOPS[1:]:
-                teachers = averaged_teachers(context, hop, *common[1:], standard)
+                teachers = averaged_teachers(context, hop, *common[1:], self.standard)
                 groups.append(list(teachers))
             groups.append([Spreading(*common)])
+        if self.heads:
+            around = (context, self.sample, self.base, self.heads, self.standard)
+            groups += [list(found)] if (found := relational_teachers(*around)) else []
         if self.boosts:
             hops = (0, 2) if self.linked else (0,)
             groups += [[Boosting(context, hop, *common[1:])] for hop in hops]
@@ -259,7 +282,7 @@ class _Stages:
         mixture.estimate_priors(store)
         targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         hidden = [sample.hidden(replica) for replica in sample.replicas]
-        degree = [self.degree_of[_name(each)] for each in hidden]
+        degree = [self.seen[_name(each)].degree for each in hidden]
         beside = write_beside(workshop, targets, degree, sample)
         return TargetRows(store, targets, beside, hidden, workshop.device, room)
 
@@ -340,8 +363,6 @@ class _Known:
 
 def _name(rows: Hidden) -> str:
     """A short name of some rows, the same for the same rows."""
-    import hashlib
-
     digest = hashlib.sha256()
     for part in sorted(rows):
         digest.update(np.int64(part).tobytes())

@@ -201,6 +201,29 @@ def averaged_teachers(
         What columns are centred and divided by in each view.
     """
     rows = [view.hops[hop].rows(numbers).to(context.device) for view in arrays]
+    fitted = fit_linear_rows(context, rows, labelled, standard)
+    return [OnAverages(one, hop, context, arrays, rows, labelled) for one in fitted]
+
+
+def fit_linear_rows(
+    context: TeachingContext,
+    rows: Sequence[Tensor],
+    labelled: IntArray,
+    standard: Sequence[tuple[Tensor, Tensor]],
+) -> list[tuple[float, Tensor, Tensor]]:
+    """C with W (T, f, C) and b (T, 1, C) for each penalty, fitted to labelled rows.
+
+    Parameters
+    ----------
+    context : TeachingContext
+        The sample.
+    rows : sequence of (k, f) tensors
+        The columns of the labelled rows in each view.
+    labelled : (k,) int array
+        Their places in the sample.
+    standard : sequence of pairs of (f,) tensors
+        What columns are centred and divided by in each view.
+    """
     mean, spread = (
         torch.stack(part).unsqueeze(1).to(context.device) for part in zip(*standard, strict=True)
     )
@@ -211,8 +234,7 @@ def averaged_teachers(
     for t, view in enumerate(context.views):
         x[t, : len(view.train)] = rows[t][torch.from_numpy(place[view.train]).to(context.device)]
     parameters = fit_rows(context, (x - mean) / spread, 1)  # (A T, f + 1, C)
-    fitted = zip(*unscaled(context, parameters, (mean, spread)), strict=True)
-    return [OnAverages(one, hop, context, arrays, rows, labelled) for one in fitted]
+    return list(zip(*unscaled(context, parameters, (mean, spread)), strict=True))
 
 
 class Spreading(StoreTeacher):

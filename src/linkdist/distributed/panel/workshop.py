@@ -7,7 +7,7 @@ that was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +30,32 @@ Update: TypeAlias = Callable[[int, Tensor, Tensor], Tensor]
 """From a part, its values and the sums over their neighbours to the next values (n_p, width)."""
 HELD_BYTES = 8
 """Bytes in memory for each value of a block: x in float16, its sum in float32, the result."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a view sees of the links.
+
+    Attributes
+    ----------
+    hidden : mapping
+        The rows that it hides.
+    degree : Columns
+        The number of visible neighbours of each node, or the sum of their weights, for each head.
+    strengths : sequence of float, optional
+        How much a link of each head counts in averages over all links; by default 1.
+    """
+
+    hidden: Hidden
+    degree: Columns
+    strengths: Sequence[float] | None = None
+
+    def total(self, part: int, device: torch.device) -> Tensor:
+        """The degree (n_p, 1) of the nodes of a part, over all heads."""
+        degree = self.degree.read(part).to(device)
+        if self.strengths is not None:
+            degree = degree * torch.tensor(self.strengths, device=device)
+        return degree.sum(1, keepdim=True)
 
 
 @dataclass
@@ -96,20 +122,39 @@ class Workshop:
             self.callback.progress(min(self._done, self._total), self._total)
         self.group.wait()
 
-    def propagate(self, x: Columns, to: Columns, hidden: Hidden, update: Update) -> None:
-        """One step over the links: write the update of every node."""
-        read = Visible(x, hidden, self.device, self.room)
-        own = Visible(x, {}, self.device, 0)
-        self.fill(to, lambda a: update(a, own(a).float(), self.adjacency.sums(a, read)))
+    def propagate(
+        self, x: Columns, to: Columns, seen: Seen, update: Update, head: int | None = None
+    ) -> None:
+        """One step over the links: write the update of every node.
 
-    def recur(self, x: Columns, to: Columns, steps: int, hidden: Hidden, update: Update) -> None:
+        Parameters
+        ----------
+        x, to : Columns
+            The present array, and the next one.
+        seen : Seen
+            What is visible, and how much links count.
+        update : callable
+            Makes the next values of a part.
+        head : int, optional
+            The head whose links are used; by default all links.
+        """
+        read = Visible(x, seen.hidden, self.device, self.room)
+        own = Visible(x, {}, self.device, 0)
+
+        def compute(a: int) -> Tensor:
+            sums = self.adjacency.sums(a, read, head, seen.strengths)
+            return update(a, own(a).float(), sums)
+
+        self.fill(to, compute)
+
+    def recur(self, x: Columns, to: Columns, steps: int, seen: Seen, update: Update) -> None:
         """Some steps over the links: write the result of the last one."""
         between = [self._step(to, step) for step in range(1, steps)]
         arrays = [x, *between, to]
         done = self.group.share(lambda: _last_complete(arrays))
         self._done += done * self.store.P
         for step in range(done + 1, steps + 1):
-            self.propagate(arrays[step - 1], arrays[step], hidden, update)
+            self.propagate(arrays[step - 1], arrays[step], seen, update)
             if step > 1:
                 arrays[step - 1].remove()
 

@@ -99,18 +99,22 @@ def choose_strengths(graph: Graph, replicas: Sequence[Replica], context: Teachin
     or without any gain, all links count alike.
     """
     K, T = len(graph.heads), len(context.views)
-    taught = sorted({replica.taught_by for replica in replicas})
     quality = []
     for k in range(K):
         context.strengths = torch.zeros(T, K, device=context.device)
         context.strengths[:, k] = 1
         groups: list[Sequence[Teacher]] = [*linear_teachers(context, (1,))]
         groups.append([LabelSpreading(context)])
-        quality.append(np.max(_qualities(graph, replicas, context, groups), axis=0))
+        quality.append(np.max(qualities(graph, replicas, context, groups), axis=0))
     context.strengths = torch.zeros(T, K, device=context.device)
-    alone = _qualities(graph, replicas, context, linear_teachers(context, (0,)))[0]
-    gain = np.array(quality) - alone  # (K, replicas)
-    strengths = np.ones((T, K))
+    alone = qualities(graph, replicas, context, linear_teachers(context, (0,)))[0]
+    return strengths_of(np.array(quality) - alone, replicas)
+
+
+def strengths_of(gain: Array, replicas: Sequence[Replica]) -> Array:
+    """γ (T, K) of each view, from the gain (K, replicas) of each head on validation nodes."""
+    taught = sorted({replica.taught_by for replica in replicas})
+    strengths = np.ones((len(taught), len(gain)))
     for t, r in enumerate(taught):
         calibrators = list(replicas[r].calibrated_by)
         total = gain[:, calibrators].sum(axis=1)
@@ -119,7 +123,7 @@ def choose_strengths(graph: Graph, replicas: Sequence[Replica], context: Teachin
     return strengths
 
 
-def _qualities(
+def qualities(
     graph: Graph,
     replicas: Sequence[Replica],
     context: TeachingContext,
