@@ -21,7 +21,7 @@ from torch import Tensor
 
 from linkdist.data.graph import IntArray
 from linkdist.distributed.panel.columns import Columns
-from linkdist.distributed.panel.workshop import Hidden, Seen, Workshop
+from linkdist.distributed.panel.workshop import Hidden, Rows, Seen, Update, Workshop
 from linkdist.training.panel.estimators import SPREADING, STEPS
 from linkdist.training.panel.teachers import HOPS, RESTART
 
@@ -80,13 +80,13 @@ class Means:
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
 
-    def smooth(self, part: int, own: Tensor, sums: Tensor) -> Tensor:
+    def smooth(self, rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
         """The mean of a node and its neighbours."""
-        return (sums + own) / (self.seen.total(part, own.device) + 1)
+        return (sums + own) / (self.seen.total(rows) + 1)
 
-    def mean(self, part: int, own: Tensor, sums: Tensor) -> Tensor:
+    def mean(self, rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
         """The mean over neighbours, 0 without any."""
-        return sums / self.seen.total(part, own.device).clamp(min=1e-12)
+        return sums / self.seen.total(rows).clamp(min=1e-12)
 
 
 def average_hops(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> dict[int, Blocks]:
@@ -114,12 +114,11 @@ def average_hops(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> dic
     return {hop: Blocks(blocks) for hop, blocks in found.items()}
 
 
-def _restarted(x: Columns, means: Means) -> Callable[[int, Tensor, Tensor], Tensor]:
+def _restarted(x: Columns, means: Means) -> Update:
     """A step of personalised PageRank, which returns to a node's own features."""
 
-    def update(part: int, own: Tensor, sums: Tensor) -> Tensor:
-        smooth = means.smooth(part, own, sums)
-        return (1 - RESTART) * smooth + RESTART * x.read(part).to(smooth)
+    def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+        return (1 - RESTART) * means.smooth(rows, own, sums) + RESTART * rows.of(x)
 
     return update
 
@@ -127,10 +126,9 @@ def _restarted(x: Columns, means: Means) -> Callable[[int, Tensor, Tensor], Tens
 def average_heads(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> list[Blocks]:
     """The means over the neighbours of each head, 0 without any."""
 
-    def mean_of(head: int) -> Callable[[int, Tensor, Tensor], Tensor]:
-        def update(part: int, own: Tensor, sums: Tensor) -> Tensor:
-            degree = seen.degree.read(part)[:, head : head + 1].to(sums.device)
-            return sums / degree.clamp(min=1e-12)
+    def mean_of(head: int) -> Update:
+        def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+            return sums / rows.of(seen.degree)[:, head : head + 1].clamp(min=1e-12)
 
         return update
 
@@ -187,9 +185,8 @@ def spread(
         )  # fmt: skip
         workshop.fill(y, partial(_block, known, block))
 
-        def update(part: int, own: Tensor, sums: Tensor, y: Columns = y) -> Tensor:
-            flow = means.mean(part, own, sums)
-            return SPREADING * flow + (1 - SPREADING) * y.read(part).to(flow)
+        def update(rows: Rows, own: Tensor, sums: Tensor, y: Columns = y) -> Tensor:
+            return SPREADING * means.mean(rows, own, sums) + (1 - SPREADING) * rows.of(y)
 
         workshop.recur(y, to, STEPS, seen, update)
         found.append(to)

@@ -80,7 +80,7 @@ class Columns:
 
     def write(self, part: int, values: Tensor) -> None:
         """Write a part (n_p, width), from any device and type."""
-        if self.kind == "float16":
+        if self.kind == "float16" and values.dtype != torch.float16:
             values = values.clamp(-LARGEST, LARGEST)
         array = values.to(getattr(torch, self.kind)).cpu().contiguous().numpy()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class HeldColumns(Columns):
 
     def write(self, part: int, values: Tensor) -> None:
         """Keep a part (n_p, width)."""
-        self.held[part] = values.clamp(-LARGEST, LARGEST).half()
+        self.held[part] = values.half()
 
     def read(self, part: int) -> Tensor:
         """A part (n_p, width)."""

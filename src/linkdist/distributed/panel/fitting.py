@@ -282,8 +282,7 @@ class _Stages:
         mixture.estimate_priors(store)
         targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         hidden = [sample.hidden(replica) for replica in sample.replicas]
-        degree = [self.seen[_name(each)].degree for each in hidden]
-        beside = write_beside(workshop, targets, degree, sample)
+        beside = write_beside(workshop, targets, [self.seen[_name(each)] for each in hidden])
         return TargetRows(store, targets, beside, hidden, workshop.device, room)
 
     @property

@@ -22,11 +22,10 @@ import torch
 from torch import Tensor
 
 from linkdist.data.graph import known_labels, without_labels
-from linkdist.distributed.panel.adjacency import Visible
 from linkdist.distributed.panel.columns import Columns
 from linkdist.distributed.panel.sample import Sample
 from linkdist.distributed.panel.teachers import PartRows, StoreTeacher
-from linkdist.distributed.panel.workshop import Hidden, Workshop
+from linkdist.distributed.panel.workshop import Hidden, Rows, Seen, Update, Workshop
 from linkdist.store.reader import Store
 from linkdist.training.panel.ensemble import LOWEST, TeacherEnsemble, class_shares
 from linkdist.training.panel.fitting import Units
@@ -162,10 +161,7 @@ def write_targets(
 
 
 def write_beside(
-    workshop: Workshop,
-    targets: Sequence[Columns],
-    degrees: Sequence[Columns],
-    sample: Sample,
+    workshop: Workshop, targets: Sequence[Columns], seen: Sequence[Seen]
 ) -> list[list[Columns]]:
     """Write the means of the neighbours' targets, for each replica and head.
 
@@ -178,32 +174,26 @@ def write_beside(
         Writes the arrays.
     targets : sequence of Columns
         Those of each replica.
-    degrees : sequence of Columns
-        The degrees of the nodes in the view of each replica.
-    sample : Sample
-        The replicas.
+    seen : sequence of Seen
+        What each replica sees of the links.
     """
-    adjacency, found = workshop.adjacency, []
-    for r, (own, degree) in enumerate(zip(targets, degrees, strict=True)):
-        hidden, heads = sample.hidden(sample.replicas[r]), []
-        for head in adjacency.heads:
+    found = []
+    for r, (own, view) in enumerate(zip(targets, seen, strict=True)):
+        heads = []
+        for head in workshop.adjacency.heads:
             heads.append(workshop.columns(f"beside.{r}.{head}", own.width))
-            _fill_means(workshop, own, heads[-1], degree, hidden, head)
+            update = _mean_target(view, head, len(workshop.adjacency.heads) == 1)
+            workshop.propagate(own, heads[-1], view, update, head)
         found.append(heads)
     return found
 
 
-def _fill_means(
-    workshop: Workshop, own: Columns, to: Columns, degree: Columns, hidden: Hidden, head: int
-) -> None:
-    adjacency = workshop.adjacency
-    read = Visible(own, hidden, workshop.device, workshop.room)
-    single = len(adjacency.heads) == 1
+def _mean_target(seen: Seen, head: int, single: bool) -> Update:
+    """The mean over the neighbours of a head, and what takes its place without any."""
 
-    def compute(part: int) -> Tensor:
-        sums = adjacency.sums(part, read, head if not single else None)
-        count = degree.read(part)[:, head : head + 1].to(sums.device)
-        rest = own.read(part).to(sums) if single else torch.full((), torch.nan, device=sums.device)
+    def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+        count = rows.of(seen.degree)[:, head : head + 1]
+        rest = own if single else torch.full_like(own, torch.nan)
         return torch.where(count > 0, sums / count.clamp(min=1e-12), rest)
 
-    workshop.fill(to, compute)
+    return update

@@ -20,16 +20,41 @@ from linkdist.data.graph import IntArray
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.memory import release_unused
 from linkdist.distributed.panel.adjacency import Adjacency, Visible
-from linkdist.distributed.panel.columns import Columns, HeldColumns
+from linkdist.distributed.panel.columns import LARGEST, Columns, HeldColumns
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
 
 Hidden: TypeAlias = Mapping[int, IntArray]
 """The rows of each part that a view hides."""
-Update: TypeAlias = Callable[[int, Tensor, Tensor], Tensor]
-"""From a part, its values and the sums over their neighbours to the next values (n_p, width)."""
+Update: TypeAlias = "Callable[[Rows, Tensor, Tensor], Tensor]"
+"""From rows, their values and the sums over their neighbours to their next values (k, width)."""
+CHUNK = {"cpu": 1 << 20, "cuda": 1 << 30}
+"""Number of values that are updated at once."""
 HELD_BYTES = 8
 """Bytes in memory for each value of a block: x in float16, its sum in float32, the result."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a part.
+
+    Attributes
+    ----------
+    part : int
+        The part.
+    rows : slice
+        The rows.
+    device : torch.device
+        Where their values are needed.
+    """
+
+    part: int
+    rows: slice
+    device: torch.device
+
+    def of(self, columns: Columns) -> Tensor:
+        """Their values (k, width) in an array, in float32."""
+        return columns.read(self.part)[self.rows].to(self.device).float()
 
 
 @dataclass(frozen=True)
@@ -50,11 +75,11 @@ class Seen:
     degree: Columns
     strengths: Sequence[float] | None = None
 
-    def total(self, part: int, device: torch.device) -> Tensor:
-        """The degree (n_p, 1) of the nodes of a part, over all heads."""
-        degree = self.degree.read(part).to(device)
+    def total(self, rows: Rows) -> Tensor:
+        """The degree (k, 1) of some nodes, over all heads."""
+        degree = rows.of(self.degree)
         if self.strengths is not None:
-            degree = degree * torch.tensor(self.strengths, device=device)
+            degree = degree * torch.tensor(self.strengths, device=rows.device)
         return degree.sum(1, keepdim=True)
 
 
@@ -139,11 +164,16 @@ class Workshop:
             The head whose links are used; by default all links.
         """
         read = Visible(x, seen.hidden, self.device, self.room)
-        own = Visible(x, {}, self.device, 0)
+        step = max(1, CHUNK[self.device.type] // x.width)
 
         def compute(a: int) -> Tensor:
             sums = self.adjacency.sums(a, read, head, seen.strengths)
-            return update(a, own(a).float(), sums)
+            found = torch.empty(sums.shape, dtype=torch.float16, device=self.device)
+            for start in range(0, len(sums), step):
+                rows = Rows(a, slice(start, start + step), self.device)
+                values = update(rows, rows.of(x), sums[rows.rows])
+                found[rows.rows] = values.clamp(-LARGEST, LARGEST)
+            return found
 
         self.fill(to, compute)
 
