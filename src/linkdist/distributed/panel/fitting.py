@@ -295,22 +295,21 @@ class _Stages:
         """Whether most nodes are labelled, so that a student can learn them by heart."""
         return sum(self.store.manifest.labelled) > MOSTLY * self.store.n
 
-    @property
-    def cycles(self) -> Sequence[int]:
-        """How often each cycle visits a node."""
+    def cycles(self, batch: int) -> Sequence[int]:
+        """How often each cycle visits a node, with a number of nodes in a step."""
         if self.options.epochs:
             return (self.options.epochs,)
         folds = any(replica.kind != "kept" for replica in self.sample.replicas)
         short = self.smooth and self.short
         long = self.store.task == "regression" or self.options.metric in RANKINGS
-        return cycles_for(self.store.n, folds or short, self.hyper.batch, long and not short)
+        return cycles_for(self.store.n, folds or short, batch, long and not short)
 
     def student(self, ensemble: TeacherEnsemble, rows: TargetRows, resources: Resources) -> Fit:
         """Train the students, calibrate the model and estimate its accuracy."""
         options, callback, units = self.options, resources.callback, self.sample.units
         callback.stage("training")
         once = not ensemble.scored or any(r.kind != "kept" for r in self.sample.replicas)
-        cycles = self.cycles[:1] if once else self.cycles
+        cycles = self.cycles(resources.batch)[: 1 if once else None]
         measure = measure_for(self.store.task, options.metric)
         chosen = None if options.metric is None else measure
         student = StoreStudent(
