@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist._files import replacing
+from linkdist._files import replacing, unwritable
 from linkdist.data.graph import IntArray
 from linkdist.distributed.survey import part_rows
-from linkdist.errors import StoreError
+from linkdist.errors import OptionError, StoreError
 from linkdist.store.format import HEADER, npy_header
 
 LARGEST = 65504.0
@@ -79,14 +79,26 @@ class Columns:
             return False
 
     def write(self, part: int, values: Tensor) -> None:
-        """Write a part (n_p, width), from any device and type."""
+        """Write a part (n_p, width), from any device and type.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written, for example because the disk is full. The parts that
+            were written before stay.
+        """
         if self.kind == "float16":
             values = values.clamp(-LARGEST, LARGEST)
         array = values.to(getattr(torch, self.kind)).cpu().contiguous().numpy()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self._path(part), self.lasting) as file:
-            file.write(npy_header(self._shape(part), self.kind))
-            file.write(array.data)
+        try:
+            self._make_folder()
+            with replacing(self._path(part), self.lasting) as file:
+                file.write(npy_header(self._shape(part), self.kind))
+                file.write(array.data)
+        except OptionError as error:
+            raise StoreError(
+                f"{error} What is done is kept: the same command with --resume continues."
+            ) from error
 
     def read(self, part: int) -> Tensor:
         """A part (n_p, width); changes of it are not written to the file."""
@@ -110,6 +122,12 @@ class Columns:
     def remove(self) -> None:
         """Remove the files."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
 
     def _path(self, part: int) -> Path:
         return self.folder / f"{part:04}.npy"
