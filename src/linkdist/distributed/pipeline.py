@@ -129,12 +129,13 @@ class StoreSource:
         """The order of the work in stages, whose slices depend on the memory."""
         return f"stages {self.memory}"
 
-    def open_store(self, options: Options, device: torch.device) -> None:
-        """Open the store if it can be trained like this."""
+    def open_store(self, options: Options, device: torch.device | None) -> None:
+        """Open the store if it can be trained like this; without a device, no memory is checked."""
         self.store = Store.open(self.directory)
         check_options(options, self.store)
-        self.room = room_on(device, self.memory)
-        check_memory(self.store, self.room)
+        if device is not None:
+            self.room = room_on(device, self.memory)
+            check_memory(self.store, self.room)
 
     def staged(self, checkpoint: Keeper, out: Path, options: Options) -> Staged:
         """A checkpoint with a folder for arrays, if these fit on the disk."""

@@ -22,9 +22,9 @@ from linkdist.training.checkpoint import Checkpoint, TrainingRun
 
 PARTS, VISITS = 4, 6
 # With more than 64 features there is no gradient boosting, which takes most of the time.
-PLANTED = Planted(2000, 10_000, features=72, classes=4, labelled=0.2)
+PLANTED = Planted(4000, 20_000, features=72, classes=4, labelled=0.1)
 OPTIONS = Options(held_out=0.3, epochs=VISITS)
-ROOM, BATCH = 1_000_000, 128
+ROOM, BATCH = 2_000_000, 256
 
 
 @dataclass
