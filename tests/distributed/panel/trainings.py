@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +38,17 @@ class Training:
         The store, and where arrays, the checkpoint and the result are written.
     kill_at : int, optional
         The number of slices after which the first process is killed.
+    callback : Callback
+        Receives the stages, and the progress of those before the students.
+    after : callable, optional
+        Receives the progress of the students.
     """
 
     directory: Path
     folder: Path
     kill_at: int | None = None
     callback: Callback = field(default_factory=Callback)
+    after: Callable[[int, int], None] | None = None
 
     def run(self, group: SingleProcess) -> float:
         """Train; return the accuracy of all nodes."""
@@ -57,6 +63,8 @@ class Training:
         return accuracy(result.model, store)
 
     def _after(self, done: int, total: int) -> None:
+        if self.after is not None:
+            self.after(done, total)
         if self.kill_at is not None and done >= self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
