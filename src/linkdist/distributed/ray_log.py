@@ -65,7 +65,8 @@ class Log:
         if self.begun:
             self.write(f"a worker or a machine was lost {self._place()}")
         self.begun = True
-        self.write(f"{workers} workers begin at {place}")
+        who = "1 worker begins" if workers == 1 else f"{workers} workers begin"
+        self.write(f"{who} at {place}")
 
     def stage(self, name: str) -> None:
         """Record that a stage starts."""

@@ -6,6 +6,8 @@ import pytest
 from torch.multiprocessing import ProcessExitedException
 
 from linkdist.distributed.group import SingleProcess
+from linkdist.distributed.ray_work import check_shared
+from linkdist.errors import StoreError
 from tests.distributed.panel.trainings import PARTS, VISITS, Training, make_store
 from tests.stores import tree
 
@@ -41,3 +43,22 @@ def test_other_processes_continue_a_training(size, store, alone, tmp_path):
     found = [rest.run(SingleProcess())] if size == 1 else rest.by_processes(size)
     assert tree(folder / "arrays") == before
     assert found == pytest.approx([alone[1]] * size, abs=0.01)
+
+
+@pytest.mark.gpu
+def test_two_processes_share_a_gpu(store, alone, tmp_path):
+    found = Training(store.directory, tmp_path / "several", device="cuda").by_processes(2)
+    assert found == pytest.approx([alone[1]] * 2, abs=0.02)
+
+
+class Elsewhere(SingleProcess):
+    """A worker to which the first one sends what it wrote to a folder of its own."""
+
+    def share(self, compute):
+        return "written elsewhere"
+
+
+def test_a_folder_that_is_not_shared_is_an_error(tmp_path):
+    check_shared(tmp_path / "arrays", SingleProcess())
+    with pytest.raises(StoreError, match=r"is not the same folder on .* machines share"):
+        check_shared(tmp_path / "arrays", Elsewhere())

@@ -42,6 +42,8 @@ class Training:
         Receives the stages, and the progress of those before the students.
     after : callable, optional
         Receives the progress of the students.
+    device : str, optional
+        Where to train; several processes may share one GPU.
     """
 
     directory: Path
@@ -49,6 +51,7 @@ class Training:
     kill_at: int | None = None
     callback: Callback = field(default_factory=Callback)
     after: Callable[[int, int], None] | None = None
+    device: str = "cpu"
 
     def run(self, group: SingleProcess) -> float:
         """Train; return the accuracy of all nodes."""
@@ -56,11 +59,11 @@ class Training:
         store = Store.open(self.directory)
         run = TrainingRun(Checkpoint(self.folder / "state", "training"), self._after)
         resources = Resources(
-            self.folder / "arrays", torch.device("cpu"), ROOM, BATCH, group, run, self.callback,
-            saved=0,
+            self.folder / "arrays", torch.device(self.device), ROOM, BATCH, group, run,
+            self.callback, saved=0,
         )  # fmt: skip
         result, _ = fit_store(store, OPTIONS, resources)
-        return accuracy(result.model, store)
+        return accuracy(result.model.to(torch.device("cpu")), store)
 
     def _after(self, done: int, total: int) -> None:
         if self.after is not None:
