@@ -100,7 +100,8 @@ class Log:
         done, total = self.steps
         if self.stages[-1] == "training":
             return f"after {self.unit} {done}"
-        return f"in the stage '{self.stages[-1]}', after {done} of {total} steps"
+        steps = f", after {done} of {total} steps" if total else ""
+        return f"in the stage '{self.stages[-1]}'{steps}"
 
 
 class LogCallback(Callback):

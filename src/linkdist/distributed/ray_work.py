@@ -18,6 +18,7 @@ import torch
 
 from linkdist._files import replace_text
 from linkdist.distributed.group import ProcessGroup, SingleProcess
+from linkdist.distributed.panel.columns import make_folder
 from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.pipeline import PANEL, fit_of, node_batch, room_on
 from linkdist.distributed.ray_log import LogCallback
@@ -167,7 +168,7 @@ def check_shared(folder: Path, group: SingleProcess) -> None:
     """Raise an error if a worker does not read in a folder what the first one writes to it."""
 
     def write() -> str:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         text = uuid4().hex
         replace_text(folder / "shared", text)
         return text

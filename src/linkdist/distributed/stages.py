@@ -9,7 +9,8 @@ from typing import IO
 
 from torch import Tensor
 
-from linkdist._files import replace_text, unwritable
+from linkdist._files import replace_text
+from linkdist.distributed.panel.columns import make_folder
 from linkdist.distributed.panel.projection import WIDTH
 from linkdist.errors import OptionError
 from linkdist.store.plan import format_memory
@@ -121,13 +122,6 @@ def same_room(folder: Path, room: int) -> int:
     try:
         return int(path.read_text())
     except (OSError, ValueError):  # there is none yet, or it was damaged
-        _make(folder)
+        make_folder(folder)
         replace_text(path, str(room))
         return room
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error

@@ -25,6 +25,22 @@ LARGEST = 65504.0
 """The largest float16."""
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder, if it does not exist; raise an OptionError if that fails.
+
+    Examples
+    --------
+    >>> make_folder(Path("/dev/null/arrays"))
+    Traceback (most recent call last):
+    linkdist.errors.OptionError: /dev/null/arrays cannot be written: Not a directory. Choose an \
+existing folder with write permission.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
 class Columns:
     """An array (n, width) on disk.
 
@@ -91,7 +107,7 @@ class Columns:
             values = values.clamp(-LARGEST, LARGEST)
         array = values.to(getattr(torch, self.kind)).cpu().contiguous().numpy()
         try:
-            self._make_folder()
+            make_folder(self.folder)
             with replacing(self._path(part), self.lasting) as file:
                 file.write(npy_header(self._shape(part), self.kind))
                 file.write(array.data)
@@ -122,12 +138,6 @@ class Columns:
     def remove(self) -> None:
         """Remove the files."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
 
     def _path(self, part: int) -> Path:
         return self.folder / f"{part:04}.npy"
