@@ -129,7 +129,8 @@ def test_more_workers_than_buckets_are_told(store, tmp_path):
         train_by_workers(store.directory, tmp_path / "model", OPTIONS, 10**9, 7)
 
 
-def test_workers_and_a_gpu_are_told(store, tmp_path):
+def test_workers_and_a_gpu_are_told(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     options = Options(method="colinkdist", device="cuda")
     with pytest.raises(OptionError, match="on the CPU"):
         train_by_workers(store.directory, tmp_path / "model", options, 10**9, 2)
