@@ -9,23 +9,28 @@ import shutil
 import signal
 from pathlib import Path
 
-import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import torch
 
 from linkdist.artifacts.model_dir import load_model
+from linkdist.distributed import ray_train
 from linkdist.distributed.pipeline import train_store
 from linkdist.distributed.ray_train import train_by_workers
 from linkdist.distributed.survey import survey
 from linkdist.errors import OptionError, StoreError
-from linkdist.model import from_features
 from linkdist.pipeline import Options
 from linkdist.progress import Callback
 from linkdist.store.synthetic import Planted, synth
+from tests.distributed.panel.trainings import OPTIONS as STAGES
+from tests.distributed.panel.trainings import accuracy, make_store
+from tests.stores import tree
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = Options(method="colinkdist", epochs=4)
+MEMORY = 4_000_000
+KILLED_STAGES = ("averaging features", "spreading labels", "writing targets")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's, of itself
@@ -37,14 +42,6 @@ pytestmark = [
 def store(tmp_path_factory):
     planted = Planted(3000, 15_000, features=12, classes=4, labelled=0.3)
     return synth(tmp_path_factory.mktemp("stores") / "store", planted, parts=3)
-
-
-def accuracy(model, store):
-    hits = [
-        from_features(model, store.features(part).astype(np.float32)).argmax(1) == store.truth(part)
-        for part in range(store.P)
-    ]
-    return np.concatenate(hits).mean()
 
 
 class Kill(Callback):
@@ -132,7 +129,8 @@ def test_more_workers_than_buckets_are_told(store, tmp_path):
         train_by_workers(store.directory, tmp_path / "model", OPTIONS, 10**9, 7)
 
 
-def test_workers_and_a_gpu_are_told(store, tmp_path):
+def test_workers_and_a_gpu_are_told(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     options = Options(method="colinkdist", device="cuda")
     with pytest.raises(OptionError, match="on the CPU"):
         train_by_workers(store.directory, tmp_path / "model", options, 10**9, 2)
@@ -158,3 +156,118 @@ def test_what_a_store_does_not_take_is_told(given, told, store, command, tmp_pat
     code, _, said = command("train", "--store", store.directory, "--out", tmp_path / "m", *given)
     assert code == 2
     assert told in " ".join(said.split())
+
+
+class Stages(Callback):
+    """Records the names of the stages."""
+
+    def __init__(self):
+        self.names = []
+
+    def stage(self, name):
+        self.names.append(name)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A store that SelfLinkDist trains in stages within `MEMORY`, and the accuracy of that."""
+    folder = tmp_path_factory.mktemp("stages")
+    store = make_store(folder)
+    saved = train_store(store.directory, folder / "model", STAGES, MEMORY)
+    return store, accuracy(saved.model, store)
+
+
+@pytest.fixture
+def harm(monkeypatch):
+    """Faults inside the workers of a test."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import harm
+
+    def install(folder, *faults):
+        folder.mkdir()
+        run = ray_train.run_worker
+        monkeypatch.setattr(ray_train, "run_worker", harm.harmful(run, folder, *faults))
+
+    harm.install = install
+    return harm
+
+
+@pytest.mark.ray
+def test_workers_train_all_stages(ray, large, tmp_path):
+    (store, expected), stages = large, Stages()
+    saved = train_by_workers(
+        store.directory, tmp_path / "model", STAGES, MEMORY, 2, callback=stages
+    )
+    assert accuracy(saved.model, store) == pytest.approx(expected, abs=0.01)
+    assert saved.about["estimates"]["new_rows"]
+    assert stages.names == [
+        "starting the workers", "reading the links", "averaging features", "spreading labels",
+        "fitting the teachers", "writing targets", "training",
+    ]  # fmt: skip
+    assert "all 24 slices are trained" in (tmp_path / "model.log").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.log"]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_worker_killed_in_every_stage_is_replaced(ray, large, harm, tmp_path):
+    (store, expected), folder = large, tmp_path / "harm"
+    kills = [harm.KilledInStage(stage) for stage in KILLED_STAGES]
+    harm.install(folder, harm.KilledInStage("reading the links", 0), *kills, harm.KilledAfter(10))
+    saved = train_by_workers(store.directory, tmp_path / "model", STAGES, MEMORY, 2, saved=0)
+    assert len(list(folder.iterdir())) == len(KILLED_STAGES) + 2
+    text = (tmp_path / "model.log").read_text()
+    for stage in ("reading the links", *KILLED_STAGES):
+        assert f"lost in the stage '{stage}'" in text
+    assert int(re.findall(r"begin at slice (\d+)", text)[-1]) >= 10
+    assert accuracy(saved.model, store) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_checkpoint_place_that_fails_for_a_while_is_tried_again(ray, large, harm, tmp_path):
+    store, expected = large
+    harm.install(tmp_path / "harm", harm.CheckpointsFail(2.0))
+    saved = train_by_workers(store.directory, tmp_path / "model", STAGES, MEMORY, 2, saved=0)
+    text = (tmp_path / "model.log").read_text()
+    assert "could not be written: [Errno 5] Input/output error" in text
+    assert "the checkpoint is written again" in text
+    assert "lost" not in text
+    assert accuracy(saved.model, store) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_full_disk_ends_a_training_that_can_be_resumed(ray, large, harm, tmp_path):
+    (store, expected), folder = large, tmp_path / "harm"
+    harm.install(folder, harm.DiskFull("targets"))
+    options = (store.directory, tmp_path / "model", STAGES, MEMORY, 2)
+    with pytest.raises(StoreError, match=r"No space left on device.*--resume continues"):
+        train_by_workers(*options)
+    assert (tmp_path / "model.log").read_text().count("No space left") == 1
+    before = tree(tmp_path / ".model.stages")
+    (folder / "free").touch()
+    saved = train_by_workers(*options, resume=True)
+    assert any("spread" in name for name in before)
+    assert accuracy(saved.model, store) == pytest.approx(expected, abs=0.01)
+
+
+def test_more_workers_than_parts_are_an_error(store, tmp_path):
+    with pytest.raises(OptionError, match="1 to 3 workers, since each writes its own parts"):
+        train_by_workers(store.directory, tmp_path / "model", Options(), 10**9, 4)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "found"),
+    [
+        ("auto", 0.5, "no CUDA device was found on this machine"),
+        ("cuda", 0.0, "no CUDA device was found on this machine"),
+        ("cpu", 1.0, "--device cpu has no GPUs; found --gpus-per-worker 1"),
+        ("auto", 1.5, "a fraction below 1 or a whole number; found 1.5"),
+    ],
+)
+def test_gpus_that_do_not_exist_are_an_error(device, gpus, found, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    options = Options(device=device)
+    with pytest.raises(OptionError, match=found):
+        train_by_workers(store.directory, tmp_path / "model", options, 10**9, 2, gpus=gpus)

@@ -33,6 +33,16 @@ class SingleProcess:
         """The largest number of steps of any worker."""
         return steps
 
+    def least(self, value: int) -> int:
+        """The smallest value of any worker.
+
+        Examples
+        --------
+        >>> SingleProcess().least(5)
+        5
+        """
+        return value
+
     def share(self, compute: Callable[[], T]) -> T:
         """The result of a computation by the first worker.
 
@@ -79,6 +89,10 @@ class ProcessGroup(SingleProcess):
         found = torch.tensor(steps)
         distributed.all_reduce(found, distributed.ReduceOp.MAX)
         return int(found)
+
+    def least(self, value: int) -> int:
+        """The smallest value of any worker."""
+        return -self.max_steps(-value)
 
     def share(self, compute: Callable[[], T]) -> T:
         """The result of a computation by the first worker."""

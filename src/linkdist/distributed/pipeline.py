@@ -22,7 +22,7 @@ from linkdist.artifacts.model_dir import Saved
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.panel.sample import Sample
-from linkdist.distributed.stages import Staged, check_disk
+from linkdist.distributed.stages import Staged, check_disk, same_room
 from linkdist.distributed.survey import Survey, part_rows, survey
 from linkdist.distributed.trainer import (
     MAX_BATCH,
@@ -118,19 +118,25 @@ class StoreSource:
         panel = options.method == PANEL
         whole = panel_fits if panel else fits_whole
         self.whole = whole(self.store, self.room, self.device)
-        order = "whole" if self.whole else "stages" if panel else "rounds"
+        order = "whole" if self.whole else self.stages if panel else "rounds"
         checkpoint = checkpoint_beside(out, digest_of(self.store, options, order))
         if not panel or self.whole:
             self.unit = "epochs" if panel else "rounds"
             return checkpoint
         return self.staged(checkpoint, out, options)
 
-    def open_store(self, options: Options, device: torch.device) -> None:
-        """Open the store if it can be trained like this."""
+    @property
+    def stages(self) -> str:
+        """The order of the work in stages, whose slices depend on the memory."""
+        return f"stages {self.memory}"
+
+    def open_store(self, options: Options, device: torch.device | None) -> None:
+        """Open the store if it can be trained like this; without a device, no memory is checked."""
         self.store = Store.open(self.directory)
         check_options(options, self.store)
-        self.room = room_on(device, self.memory)
-        check_memory(self.store, self.room)
+        if device is not None:
+            self.room = room_on(device, self.memory)
+            check_memory(self.store, self.room)
 
     def staged(self, checkpoint: Keeper, out: Path, options: Options) -> Staged:
         """A checkpoint with a folder for arrays, if these fit on the disk."""
@@ -147,7 +153,7 @@ class StoreSource:
         assert isinstance(checkpoint, Staged)
         started = time.perf_counter()
         resources = Resources(
-            checkpoint.folder, self.device, self.room,
+            checkpoint.folder, self.device, same_room(checkpoint.folder, self.room),
             options.hyperparameters.batch_size or node_batch(self.store, self.device),
             SingleProcess(), TrainingRun(checkpoint, callback.progress), callback,
         )  # fmt: skip

@@ -31,7 +31,7 @@ def need_ray() -> Any:  # noqa: ANN401
 
 
 @contextmanager
-def joined(workers: int, address: str | None = None) -> Iterator[Any]:
+def joined(workers: int, address: str | None = None, gpus: int = 0) -> Iterator[Any]:
     """Provide Ray inside a `with` block; an existing connection is used.
 
     Parameters
@@ -41,6 +41,8 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
     address : str, optional
         Address of a cluster; 'auto' is the cluster of this machine. By default Ray starts on this
         machine and stops at the end of the block.
+    gpus : int, optional
+        Number of GPUs that the processes share, if Ray starts on this machine.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     mine = not ray.is_initialized()
     if mine:
-        _init(ray, workers, address)
+        _init(ray, workers, address, gpus)
     try:
         yield ray
     except ray.exceptions.RayError as error:
@@ -65,10 +67,11 @@ def joined(workers: int, address: str | None = None) -> Iterator[Any]:
             ray.shutdown()
 
 
-def _init(ray: Any, workers: int, address: str | None) -> None:  # noqa: ANN401
+def _init(ray: Any, workers: int, address: str | None, gpus: int) -> None:  # noqa: ANN401
     # By default Ray sends usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     here = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    here |= {"num_gpus": gpus} if gpus else {}
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         host, colon, port = (address or "").rpartition(":")

@@ -15,14 +15,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist._files import replacing
+from linkdist._files import replacing, unwritable
 from linkdist.data.graph import IntArray
 from linkdist.distributed.survey import part_rows
-from linkdist.errors import StoreError
+from linkdist.errors import OptionError, StoreError
 from linkdist.store.format import HEADER, npy_header
 
 LARGEST = 65504.0
 """The largest float16."""
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, if it does not exist; raise an OptionError if that fails.
+
+    Examples
+    --------
+    >>> make_folder(Path("/dev/null/arrays"))
+    Traceback (most recent call last):
+    linkdist.errors.OptionError: /dev/null/arrays cannot be written: Not a directory. Choose an \
+existing folder with write permission.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
 
 
 class Columns:
@@ -79,14 +95,26 @@ class Columns:
             return False
 
     def write(self, part: int, values: Tensor) -> None:
-        """Write a part (n_p, width), from any device and type."""
+        """Write a part (n_p, width), from any device and type.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written, for example because the disk is full. The parts that
+            were written before stay.
+        """
         if self.kind == "float16" and values.dtype != torch.float16:
             values = values.clamp(-LARGEST, LARGEST)
         array = values.to(getattr(torch, self.kind)).cpu().contiguous().numpy()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self._path(part), self.lasting) as file:
-            file.write(npy_header(self._shape(part), self.kind))
-            file.write(array.data)
+        try:
+            make_folder(self.folder)
+            with replacing(self._path(part), self.lasting) as file:
+                file.write(npy_header(self._shape(part), self.kind))
+                file.write(array.data)
+        except OptionError as error:
+            raise StoreError(
+                f"{error} What is done is kept: the same command with --resume continues."
+            ) from error
 
     def read(self, part: int) -> Tensor:
         """A part (n_p, width); changes of it are not written to the file."""

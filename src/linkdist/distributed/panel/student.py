@@ -6,6 +6,10 @@ slices before it alone, so an interrupted training continues from its last check
 weights. Everything else is as
 in memory (`training.panel.learning.Student`): two cycles of a learning rate that decays to 0, and
 validation nodes of the sample that choose the better one.
+
+Workers train a slice each at the same time. An interrupted training can continue with another
+number of workers, which may need another number of steps for the same slices: the learning rate
+then continues from the same share of its decay.
 """
 
 from __future__ import annotations
@@ -78,20 +82,26 @@ class StoreStudent(Student):
             if run.done <= end:
                 self._cycle(run, cycle, start, end, total)
                 self.visits = end // units
-                if not self.evaluate():
+                # The workers must agree, and the statistics of BatchNorm differ between them.
+                if not self.group.share(self.evaluate):
                     break
             start = end
         self.best.restore()
+        self._share_result()
         if self.visits * units < total:
             run.after(total, total, None)
 
     def _cycle(self, run: TrainingRun, cycle: int, start: int, end: int, total: int) -> None:
         """Train the slices of one cycle that are not done yet."""
         rate, decays = self.hyper.rate("selflinkdist"), self.hyper.decays("selflinkdist")
-        adam = make_adam(self.shared, rate, cycle * self.steps if decays else None)
+        steps = cycle * self.steps
+        adam, planned = make_adam(self.shared, rate, steps if decays else None), steps.clone()
         state = {**self.state(), **{f"adam.{name}": t for name, t in adam.state().items()}}
+        state["steps"] = planned
         if run.done > start:
             run.resume(state, self.history)
+            adam.count.copy_((adam.count * (steps / planned).view(-1, 1)).round())
+            planned.copy_(steps)
         kept_at = time.monotonic()
         with training_context(self.inputs.device):
             for done in self._train(adam, max(start, run.done), end):
@@ -99,6 +109,16 @@ class StoreStudent(Student):
                 if self.group.rank == 0:
                     run.after(done, total, {**state, **self.history.state()} if keep else None)
                 kept_at = time.monotonic() if keep else kept_at
+
+    def _share_result(self) -> None:
+        """Give all workers the weights and the history of the first, which evaluates."""
+        network, history = self.network.state_dict(), self.history.state
+        found = self.group.share(
+            lambda: {name: t.cpu() for name, t in {**network, **history()}.items()}
+        )
+        if self.group.rank:
+            self.network.load_state_dict({name: found[name] for name in network})
+            self.history.load(found)
 
     @property
     def steps(self) -> Tensor:

@@ -183,6 +183,8 @@ class Workshop:
         arrays = [x, *between, to]
         done = self.group.share(lambda: _last_complete(arrays))
         self._done += done * self.store.P
+        for one in arrays[1:done]:  # a process that was killed could not remove them
+            one.remove()
         for step in range(done + 1, steps + 1):
             self.propagate(arrays[step - 1], arrays[step], seen, update)
             if step > 1:
