@@ -90,9 +90,13 @@ class Workshop:
         for part in range(self.store.P):
             if part % size == rank and not columns.has(part):
                 columns.write(part, compute(part))
-            self._done += 1
-            self.callback.progress(min(self._done, self._total), self._total)
+            self._report(1)
         self.group.wait()
+
+    def _report(self, parts: int) -> None:
+        """Report that some more parts are written."""
+        self._done += parts
+        self.callback.progress(min(self._done, self._total), self._total)
 
     def propagate(self, x: Columns, to: Columns, hidden: Hidden, update: Update) -> None:
         """One step over the links: write the update of every node."""
@@ -108,7 +112,8 @@ class Workshop:
         ]
         arrays = [x, *between, to]
         done = self.group.share(lambda: _last_complete(arrays))
-        self._done += done * self.store.P
+        if done:
+            self._report(done * self.store.P)
         for step in range(done + 1, steps + 1):
             self.propagate(arrays[step - 1], arrays[step], hidden, update)
             if step > 1:
