@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.data.graph import known_labels
+from linkdist.data.graph import IntArray, known_labels
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.adjacency import Adjacency
 from linkdist.distributed.panel.averages import (
@@ -198,16 +199,17 @@ class _Stages:
         return found
 
     def _projection(self) -> tuple[Projection, Moments | None]:
-        length = None
-        moments = None if self.store.kind == "csr" else moments_of(self.store)
+        length, away = None, self.sample.rows(self._away)
+        moments = None if self.store.kind == "csr" else moments_of(self.store, away)
         if self.store.kind == "csr" and self.store.task == "regression":
             length = float(1 / self.context.scale[0, 0])
-        hidden: dict[int, list[int]] = {}
-        for replica in self.sample.replicas:
-            for part, rows in self.sample.hidden(replica).items():
-                hidden.setdefault(part, []).extend(rows.tolist())
-        away = {part: np.unique(rows) for part, rows in hidden.items()}
         return find_projection(self.store, away, length, moments), moments
+
+    @property
+    def _away(self) -> IntArray:
+        """The nodes of the sample that any view hides."""
+        seen = [replica.view.nodes for replica in self.sample.replicas]
+        return np.setdiff1d(self.sample.labelled, reduce(np.intersect1d, seen))
 
     def ensemble(self, arrays: Sequence[ViewArrays]) -> TeacherEnsemble:
         """Fit the teachers, calibrate and weight them."""
@@ -238,9 +240,9 @@ class _Stages:
             if self.moments is None or self.projection.directions is not None:
                 found.append((torch.zeros(width), torch.ones(width)))
                 continue
-            gone = np.setdiff1d(self.sample.labelled, replica.view.nodes)
-            hidden = Moments.of(np.asarray(self.graph.features)[gone])
-            mean, spread = self.moments.plus(hidden, -1).standard()
+            more = np.intersect1d(self._away, replica.view.nodes)
+            seen = Moments.of(np.asarray(self.graph.features)[more])
+            mean, spread = self.moments.plus(seen).standard()
             found.append((torch.from_numpy(mean), torch.from_numpy(spread)))
         return found
 
