@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.distributed.panel.graphs import CPU, in_parts, random_graph, random_parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from linkdist.distributed.panel.averages import degrees
 from linkdist.distributed.panel.columns import Columns
 from linkdist.nn.aggregation import VisibleNeighbours, relations_of
 from linkdist.training.panel.teachers import masks
+from tests.distributed.panel.graphs import CPU, in_parts, random_graph, random_parts
 
 
 def dense(graph):

@@ -115,7 +115,7 @@ def test_blocks_are_read_beside_each_other(placed, tmp_path):
 
 def everything(placed, folder, room):
     """All arrays of a view."""
-    workshop, base, degree, name, hidden = around = start(placed, folder, room)
+    workshop, _, degree, name, hidden = around = start(placed, folder, room)
     average_hops(*around)
     y = torch.eye(placed.graph.n, 2)
     spread(workshop, placed.scatter(y), 2, degree, name, hidden)
@@ -161,7 +161,7 @@ def test_progress_ends_where_it_was_announced(tmp_path):
     for again in range(2):
         workshop, base, *rest = start(placed, tmp_path / "arrays")
         reports = []
-        workshop.callback.progress = lambda *numbers: reports.append(numbers)
+        workshop.callback.progress = lambda *numbers, to=reports: to.append(numbers)
         workshop.begin("averaging features", 10)
         average_hops(workshop, base, *rest)
         assert reports[-1] == (20, 20), again

@@ -8,6 +8,7 @@ import torch
 from scipy import sparse
 
 from linkdist import Graph
+from linkdist.data.splits import Split, observe
 from linkdist.distributed.panel import projection as module
 from linkdist.distributed.panel.projection import (
     Moments,
@@ -59,8 +60,6 @@ def test_moments_are_those_of_numpy(tmp_path, monkeypatch, chunk):
 def test_the_standard_is_that_of_the_teachers_in_memory(tmp_path):
     graph = random_graph(d=4)
     placed = in_parts(graph, random_parts(graph.n, 3), tmp_path / "store")
-    from linkdist.data.splits import Split, observe
-
     split = Split(np.arange(20), np.array([], int), np.arange(25, 30))
     view = observe(graph, split, "inductive")
     expected = TeachingContext(graph, [view], make_inputs(graph.features, CPU)).centre
