@@ -258,9 +258,9 @@ class _Stages:
         links = [kept if seen else view for seen, view in zip(known, sample.views, strict=True)]
         mixture = Mixture(ensemble, links)
         workshop.begin("writing targets", len(known) * (1 + len(workshop.adjacency.heads)))
-        mixture.estimate_priors(store)
-        targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         hidden = [sample.hidden(replica) for replica in sample.replicas]
+        mixture.estimate_priors(store, hidden)
+        targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         degree = [self.degree_of[_name(each)] for each in hidden]
         beside = write_beside(workshop, targets, degree, sample)
         return TargetRows(store, targets, beside, hidden, workshop.device, room)

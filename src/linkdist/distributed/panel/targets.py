@@ -13,7 +13,7 @@ the neighbours' numbers instead of their median.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,10 @@ import torch
 from torch import Tensor
 
 from linkdist.data.graph import known_labels, without_labels
+from linkdist.data.links import reverse_head
 from linkdist.distributed.panel.adjacency import Visible
 from linkdist.distributed.panel.columns import Columns
+from linkdist.distributed.panel.projection import WIDTH
 from linkdist.distributed.panel.sample import Sample
 from linkdist.distributed.panel.teachers import PartRows, StoreTeacher
 from linkdist.distributed.panel.workshop import Hidden, Workshop
@@ -102,24 +104,40 @@ class Mixture:
 
     def part(self, store: Store, part: int, r: int) -> Tensor:
         """Predictions (n_p, C) of all rows of a part, in float16."""
-        x: Any = store.features(part)
-        n, step = store.manifest.sizes[part], max(1, CHUNK // max(store.C, 64))
-        out = torch.empty(n, store.C, dtype=torch.float16)
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            out[rows] = self.predict(r, PartRows(part, rows, x[rows])).half().cpu()
+        out = torch.empty(store.manifest.sizes[part], store.C, dtype=torch.float16)
+        for rows, p in self._pieces(store, part, r, len(out)):
+            out[rows] = p.half().cpu()
         return out
 
-    def estimate_priors(self, store: Store) -> None:
+    def _pieces(self, store: Store, part: int, r: int, n: int) -> Iterator[tuple[slice, Tensor]]:
+        """The predictions of the first n rows of a part, some rows at a time."""
+        x: Any = store.features(part)
+        dense = 0 if store.kind == "csr" else store.d
+        step = max(1, CHUNK // max(store.C, dense, WIDTH))
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            yield rows, self.predict(r, PartRows(part, rows, x[rows]))
+
+    def estimate_priors(self, store: Store, hidden: Sequence[Hidden]) -> None:
         """Estimate the shares of classes where labels are balanced by design.
 
-        They come from the predictions of nodes of the first parts, which are a random sample.
+        They come from the predictions of visible nodes of the largest part, which are a random
+        sample.
+
+        Parameters
+        ----------
+        store : Store
+            The graph.
+        hidden : sequence of mappings
+            The rows that each replica does not see.
         """
-        rows = min(PRIOR_ROWS, store.manifest.sizes[0])
-        some = PartRows(0, slice(0, rows), store.features(0)[:rows])
-        for r in range(len(self.ensemble.replicas)):
+        part = int(store.sizes.argmax())
+        n = min(PRIOR_ROWS, store.manifest.sizes[part])
+        for r, away in enumerate(hidden):
             if self.ensemble.is_balanced(r):
-                p = self.predict(r, some).double().cpu().numpy()
+                seen = np.setdiff1d(np.arange(n), away.get(part, []))
+                pieces = [p.cpu() for _, p in self._pieces(store, part, r, n)]
+                p = torch.cat(pieces)[torch.from_numpy(seen)].double().numpy()
                 self.ensemble.estimated_prior[r] = class_shares(self.ensemble, r, p)
 
 
@@ -197,10 +215,12 @@ def _fill_means(
     adjacency = workshop.adjacency
     read = Visible(own, hidden, workshop.device, workshop.room)
     single = len(adjacency.heads) == 1
+    # A head predicts the nodes whose neighbour a node is: those at the other end of its links.
+    other = reverse_head(head, workshop.store.directed)
 
     def compute(part: int) -> Tensor:
-        sums = adjacency.sums(part, read, head if not single else None)
-        count = degree.read(part)[:, head : head + 1].to(sums.device)
+        sums = adjacency.sums(part, read, other if not single else None)
+        count = degree.read(part)[:, other : other + 1].to(sums.device)
         rest = own.read(part).to(sums) if single else torch.full((), torch.nan, device=sums.device)
         return torch.where(count > 0, sums / count.clamp(min=1e-12), rest)
 
