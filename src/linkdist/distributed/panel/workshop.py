@@ -114,6 +114,8 @@ class Workshop:
         done = self.group.share(lambda: _last_complete(arrays))
         if done:
             self._report(done * self.store.P)
+        for old in arrays[1:done]:  # a kill may have come before they were removed
+            old.remove()
         for step in range(done + 1, steps + 1):
             self.propagate(arrays[step - 1], arrays[step], hidden, update)
             if step > 1:
