@@ -166,6 +166,9 @@ class _Stages:
         hidden = [sample.hidden(replica) for replica in sample.replicas]
         distinct = {_name(each): each for each in hidden}
         self.projection, self.moments = workshop.group.share(self._projection)
+        if self.moments is not None:
+            # The features of all nodes, not of the sample, which depends on links of hidden nodes.
+            self.context.centre = self._centre(self.moments)
         blocks = len(workshop.widths(self.projection.width)) if self.linked else 0
         more = 2 * self.boosts
         count = len(distinct) * (1 + (STEPS_OF_VIEW + more) * blocks) + max(blocks, 1)
@@ -223,9 +226,8 @@ class _Stages:
         common = (context, arrays, numbers, labelled)
         groups: list[list[Teacher]] = [list(feature_teachers(context))]
         if self.linked:
-            standard = self._standard()
             for hop in HOPS[1:]:
-                teachers = averaged_teachers(context, hop, *common[1:], standard)
+                teachers = averaged_teachers(context, hop, *common[1:], self._standard)
                 groups.append(list(teachers))
             groups.append([Spreading(*common)])
         if self.boosts:
@@ -233,18 +235,24 @@ class _Stages:
             groups += [[Boosting(context, hop, *common[1:])] for hop in hops]
         return groups
 
-    def _standard(self) -> list[tuple[Tensor, Tensor]]:
-        """What averaged columns are centred and divided by in each view."""
-        width, found = self.projection.width, []
+    def _centre(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Mean and scale (T, 1, d) of the dense columns of all nodes that each view sees."""
+        found = []
         for replica in self.sample.taught:
-            if self.moments is None or self.projection.directions is not None:
-                found.append((torch.zeros(width), torch.ones(width)))
-                continue
             more = np.intersect1d(self._away, replica.view.nodes)
             seen = Moments.of(np.asarray(self.graph.features)[more])
-            mean, spread = self.moments.plus(seen).standard()
-            found.append((torch.from_numpy(mean), torch.from_numpy(spread)))
-        return found
+            found.append(moments.plus(seen).standard())
+        means, spreads = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
+        device = self.workshop.device
+        return means.unsqueeze(1).to(device), spreads.unsqueeze(1).to(device)
+
+    @property
+    def _standard(self) -> tuple[Tensor, Tensor]:
+        """What averaged columns are centred and divided by in each view."""
+        if self.moments is not None and self.projection.directions is None:
+            return self.context.centre
+        shape, device = (len(self.sample.taught), 1, self.projection.width), self.workshop.device
+        return torch.zeros(shape, device=device), torch.ones(shape, device=device)
 
     def rows(self, ensemble: TeacherEnsemble, room: int) -> TargetRows:
         """Write the targets, and the means of the neighbours' targets."""
