@@ -14,7 +14,7 @@ from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel import fitting
 from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.panel.rows import TargetRows
-from linkdist.errors import GraphError
+from linkdist.errors import GraphError, OptionError
 from linkdist.progress import Callback
 from linkdist.store.format import buckets
 from linkdist.store.synthetic import Planted, synth
@@ -251,3 +251,24 @@ def test_nothing_is_computed_twice(small, tmp_path, monkeypatch):
     monkeypatch.setattr("linkdist.distributed.panel.columns.Columns.write", None)
     other, _ = trained(small, tmp_path, **QUICK)
     assert same(one, other)
+
+
+def test_a_training_that_resumes_with_more_memory_is_the_same(small, tmp_path):
+    """Other memory would mean another sample, other blocks of columns and other slices."""
+    whole, _ = trained(small, tmp_path / "whole", 100_000, **QUICK)
+    checkpoint = Checkpoint(tmp_path / "state", "this")
+    for stage, room in (("averaging features", 100_000), ("training", 10**9)):
+        with pytest.raises(KilledError):
+            trained(small, tmp_path / "again", room, Killed(stage, 0.5), checkpoint, **QUICK)
+    again, _ = trained(small, tmp_path / "again", 200_000, None, checkpoint, **QUICK)
+    assert same(again, whole)
+
+
+def test_a_training_does_not_resume_with_less_memory(small, tmp_path):
+    with pytest.raises(KilledError):
+        trained(small, tmp_path, 100_000, Killed("averaging features", 0.5), **QUICK)
+    message = r"started with 100\.0 kB of memory; .* 50\.0 kB\. Resume it with as much --memory"
+    with pytest.raises(OptionError, match=message):
+        trained(small, tmp_path, 50_000, **QUICK)
+    result, _ = trained(small, tmp_path, 95_000, **QUICK)
+    assert result.estimates is not None

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linkdist._files import replacing
 from linkdist.data.graph import IntArray, known_labels
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.adjacency import Adjacency
@@ -53,8 +54,10 @@ from linkdist.distributed.panel.teachers import (
     feature_teachers,
 )
 from linkdist.distributed.panel.workshop import Hidden, Workshop
+from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
+from linkdist.store.plan import format_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.fit import Fit
@@ -71,6 +74,8 @@ PASSES, ROWS = 0.6, 0.75
 """The shares of the memory for the arrays of a step over links, and for the rows of students."""
 MATRICES = {"cpu": 0.1, "cuda": 0.3}
 """The share for matrices of links, which are made again where they do not fit."""
+TOLERANCE = 0.9
+"""The share of the memory of an interrupted training with which it can be resumed."""
 SCALES = 2.0**14
 """The largest factor of labels that spread."""
 
@@ -129,21 +134,57 @@ def fit_store(store: Store, options: Options, resources: Resources) -> tuple[Fit
         The sample on which it was evaluated.
     """
     group, callback = resources.group, resources.callback
+    # The sample, the blocks of columns and the slices depend on it, in all processes.
+    memory = group.share(lambda: planned_room(resources.folder, resources.room))
     sample = group.share(
-        lambda: draw_sample(store, options.seeds, options.held_out, resources.room, callback)
+        lambda: draw_sample(store, options.seeds, options.held_out, memory, callback)
     )
     options.check_graph(sample.graph)
     check_labels(sample.graph, sample.splits[0])
-    adjacency = Adjacency(
-        store, resources.device, int(MATRICES[resources.device.type] * resources.room)
-    )
-    room = int(PASSES * resources.room)
-    workshop = Workshop(resources.folder, adjacency, group, room, callback)
+    adjacency = Adjacency(store, resources.device, int(MATRICES[resources.device.type] * memory))
+    workshop = Workshop(resources.folder, adjacency, group, int(PASSES * memory), callback)
     stages = _Stages(store, options, sample, workshop)
     ensemble = stages.ensemble(stages.arrays())
-    rows = stages.rows(ensemble, int(ROWS * resources.room))
+    rows = stages.rows(ensemble, int(ROWS * memory))
     adjacency.cache.held.clear()
     return stages.student(ensemble, rows, resources), sample
+
+
+def planned_room(folder: Path, room: int) -> int:
+    """The bytes that training may hold, as they were when it started.
+
+    The arrays in the folder and the checkpoint were made for them. The free memory of a GPU changes
+    a little from run to run.
+
+    Parameters
+    ----------
+    folder : Path
+        Where arrays are written.
+    room : int
+        Bytes that training may hold now.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     planned_room(Path(folder), 1000), planned_room(Path(folder), 2000)
+    (1000, 1000)
+    """
+    path = folder / "memory"
+    try:
+        planned = int(path.read_text())
+    except (OSError, ValueError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(str(room).encode())
+        return room
+    if planned * TOLERANCE > room:
+        raise OptionError(
+            f"the training in {folder} was started with {format_memory(planned)} of memory; now it "
+            f"may hold {format_memory(room)}. Resume it with as much --memory as before, or start "
+            "from the beginning without --resume."
+        )
+    return planned
 
 
 class _Stages:
