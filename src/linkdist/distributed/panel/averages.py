@@ -170,7 +170,11 @@ def spread(
         block, (y, to) = slice(start, start + size), (
             workshop.columns(f"{name}.{what}.{b}", size) for what in ("labels", "flow")
         )  # fmt: skip
-        workshop.fill(y, lambda part, block=block: known(part)[:, block])
+
+        def labels(part: int, block: slice = block) -> Tensor:
+            return known(part)[:, block]
+
+        workshop.fill(y, labels)
 
         def update(part: int, own: Tensor, sums: Tensor, y: Columns = y) -> Tensor:
             flow = means.mean(part, own, sums)

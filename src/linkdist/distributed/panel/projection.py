@@ -79,7 +79,7 @@ class Projection:
         >>> plain(sparse.csr_matrix([[3.0, 4.0]])).round(1).tolist()
         [[0.6, 0.8]]
         """
-        rows = self.prepared(x)
+        rows: Any = self.prepared(x)
         if self.directions is not None:
             rows = rows @ self.directions
         dense = rows.toarray() if sparse.issparse(rows) else rows
@@ -90,7 +90,8 @@ def _inverse_lengths(x: sparse.csr_matrix, length: float | None) -> Floats:
     if length is not None:
         return np.full(x.shape[0], 1 / length, np.float32)
     own = np.sqrt(np.asarray(x.multiply(x).sum(1))).ravel()
-    return np.divide(1, own, out=np.zeros_like(own), where=own > 0).astype(np.float32)
+    inverse: Floats = np.divide(1, own, out=np.zeros_like(own), where=own > 0).astype(np.float32)
+    return inverse
 
 
 @dataclass(frozen=True)

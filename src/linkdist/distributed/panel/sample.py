@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linkdist.data.graph import Graph, IntArray, known_labels
 from linkdist.data.splits import HELD_OUT, Split
@@ -151,7 +153,7 @@ def rows_for(store: Store, memory: int) -> int:
     return int(np.clip(memory / 4 / (outputs + 64 * 4), FEWEST_ROWS, MOST_ROWS))
 
 
-def draw_labelled(store: Store, most: int, seed: int) -> tuple[IntArray, np.ndarray]:  # type: ignore[type-arg]
+def draw_labelled(store: Store, most: int, seed: int) -> tuple[IntArray, npt.NDArray[Any]]:
     """At most some labelled nodes at random: their sorted numbers, and their labels.
 
     Each node has its own random key, and those with the smallest keys are drawn, so no table of all

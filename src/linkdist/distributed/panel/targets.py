@@ -59,7 +59,7 @@ class Labels:
 
     def read(self, part: int) -> Any:  # noqa: ANN401
         """The labels of a part in the form of `Graph.labels`."""
-        y = self.store.labels(part)
+        y: Any = self.store.labels(part)
         y = y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
         if part in self.withheld:
             y = without_labels(y, self.withheld[part])
