@@ -76,8 +76,8 @@ class Projection:
         Examples
         --------
         >>> plain = Projection(np.zeros(2, np.float32), np.ones(2, np.float32))
-        >>> plain(sparse.csr_matrix([[3.0, 4.0]])).round(1).tolist()
-        [[0.6, 0.8]]
+        >>> plain(sparse.csr_matrix([[3.0, 4.0]]))
+        array([[0.6, 0.8]], dtype=float32)
         """
         rows: Any = self.prepared(x)
         if self.directions is not None:
