@@ -22,7 +22,7 @@ from linkdist.artifacts.model_dir import Saved
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.panel.sample import Sample
-from linkdist.distributed.stages import Staged, check_disk, same_room
+from linkdist.distributed.stages import Staged, check_disk
 from linkdist.distributed.survey import Survey, part_rows, survey
 from linkdist.distributed.trainer import (
     MAX_BATCH,
@@ -153,7 +153,7 @@ class StoreSource:
         assert isinstance(checkpoint, Staged)
         started = time.perf_counter()
         resources = Resources(
-            checkpoint.folder, self.device, same_room(checkpoint.folder, self.room),
+            checkpoint.folder, self.device, self.room,
             options.hyperparameters.batch_size or node_batch(self.store, self.device),
             SingleProcess(), TrainingRun(checkpoint, callback.progress), callback,
         )  # fmt: skip

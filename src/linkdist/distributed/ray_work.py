@@ -23,7 +23,7 @@ from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.pipeline import PANEL, fit_of, node_batch, room_on
 from linkdist.distributed.ray_log import LogCallback
 from linkdist.distributed.retrying import RetryingKeeper
-from linkdist.distributed.stages import Staged, same_room
+from linkdist.distributed.stages import Staged
 from linkdist.distributed.trainer import Schedule, batch_for, check_memory, train_rounds
 from linkdist.errors import LinkDistError, StoreError
 from linkdist.pipeline import Options
@@ -137,7 +137,6 @@ def _train_panel(ray: Any, work: Work, resources: Resources) -> object:  # noqa:
     check_shared(checkpoint.folder, group)
     # Blocks and slices depend on the memory, so all workers must use the same number.
     room = group.least(room_of(work, device))
-    room = group.share(lambda: same_room(checkpoint.folder, room))
     check_memory(store, room)
     # The batch does not depend on the number of workers, which may change.
     batch = hyper.batch_size or node_batch(store, device)

@@ -9,8 +9,6 @@ from typing import IO
 
 from torch import Tensor
 
-from linkdist._files import replace_text
-from linkdist.distributed.panel.columns import make_folder
 from linkdist.distributed.panel.projection import WIDTH
 from linkdist.errors import OptionError
 from linkdist.store.plan import format_memory
@@ -96,32 +94,3 @@ def check_disk(store: Store, folder: Path, replicas: int, folds: bool) -> None:
             f"which are removed at the end; {format_memory(free)} are free. Free some space, or "
             "write the model to another disk."
         )
-
-
-def same_room(folder: Path, room: int) -> int:
-    """Bytes that a training may hold, which stay the same when it is started again.
-
-    The slices that a checkpoint counts depend on this number, and the free memory of a GPU differs
-    from start to start. So the number of the first start is stored beside the arrays.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the arrays.
-    room : int
-        Bytes that are free now.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     same_room(Path(folder), 500), same_room(Path(folder), 400)
-    (500, 500)
-    """
-    path = folder / "memory"
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):  # there is none yet, or it was damaged
-        make_folder(folder)
-        replace_text(path, str(room))
-        return room

@@ -132,7 +132,7 @@ def survey_with(
         links = bucket.pairs
         # Each link of the graph is in the sample with the probability that gives `LIMIT` links.
         random = np.random.default_rng([seed, a, b])
-        chosen = random.random(len(links), dtype=np.float32) < LIMIT / store.m
+        chosen = random.random(len(links), dtype=np.float32) < LIMIT / max(store.m, 1)
         for part, end in zip((a, b), links.T, strict=True):
             known = _mark(_classes(store, part), held[part], first[part])
             found = known[end]

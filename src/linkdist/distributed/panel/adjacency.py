@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -94,8 +95,8 @@ class Adjacency:
         pairs, heads, weights = self.store.bucket(min(a, b), max(a, b))
         i, j = pairs.astype(np.int32).T
         by = np.ones(len(i), np.float32) if weights is None else weights / self.mean_weight
-        forth = np.zeros(len(i), np.uint8) if heads is None else heads
-        back = forth ^ np.uint8(self.store.directed)
+        forth: npt.NDArray[Any] = np.zeros(len(i), np.uint8) if heads is None else heads
+        back = forth ^ 1 if self.store.directed else forth
         if a == b:
             proper = i != j
             i, j, by, forth, back = (part[proper] for part in (i, j, by, forth, back))

@@ -16,13 +16,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from linkdist.data.graph import known_labels
+from linkdist._files import replacing
+from linkdist.data.graph import IntArray, known_labels
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.adjacency import Adjacency
 from linkdist.distributed.panel.averages import (
@@ -54,8 +56,10 @@ from linkdist.distributed.panel.teachers import (
     feature_teachers,
 )
 from linkdist.distributed.panel.workshop import Hidden, Seen, Workshop
+from linkdist.errors import OptionError
 from linkdist.nn.inputs import make_inputs
 from linkdist.progress import Callback
+from linkdist.store.plan import format_memory
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.fit import Fit
@@ -68,10 +72,12 @@ from linkdist.training.panel.fitting import RANKINGS, check_labels, estimates_of
 from linkdist.training.panel.learning import cycles_for
 from linkdist.training.panel.teachers import HOPS, Teacher, TeachingContext
 
-PASSES, ROWS = 0.6, 0.75
+PASSES, ROWS = 0.6, 0.4
 """The shares of the memory for the arrays of a step over links, and for the rows of students."""
 MATRICES = {"cpu": 0.1, "cuda": 0.3}
 """The share for matrices of links, which are made again where they do not fit."""
+TOLERANCE = 0.9
+"""The share of the memory of an interrupted training with which it can be resumed."""
 SCALES = 2.0**14
 """The largest factor of labels that spread."""
 
@@ -130,21 +136,57 @@ def fit_store(store: Store, options: Options, resources: Resources) -> tuple[Fit
         The sample on which it was evaluated.
     """
     group, callback = resources.group, resources.callback
+    # The sample, the blocks of columns and the slices depend on it, in all processes.
+    memory = group.share(lambda: planned_room(resources.folder, resources.room))
     sample = group.share(
-        lambda: draw_sample(store, options.seeds, options.held_out, resources.room, callback)
+        lambda: draw_sample(store, options.seeds, options.held_out, memory, callback)
     )
     options.check_graph(sample.graph)
     check_labels(sample.graph, sample.splits[0])
-    adjacency = Adjacency(
-        store, resources.device, int(MATRICES[resources.device.type] * resources.room)
-    )
-    room = int(PASSES * resources.room)
-    workshop = Workshop(resources.folder, adjacency, group, room, callback)
+    adjacency = Adjacency(store, resources.device, int(MATRICES[resources.device.type] * memory))
+    workshop = Workshop(resources.folder, adjacency, group, int(PASSES * memory), callback)
     stages = _Stages(store, options, sample, workshop)
     ensemble = stages.ensemble(stages.arrays())
-    rows = stages.rows(ensemble, int(ROWS * resources.room))
+    rows = stages.rows(ensemble, int(ROWS * memory))
     adjacency.cache.held.clear()
     return stages.student(ensemble, rows, resources), sample
+
+
+def planned_room(folder: Path, room: int) -> int:
+    """The bytes that training may hold, as they were when it started.
+
+    The arrays in the folder and the checkpoint were made for them. The free memory of a GPU changes
+    a little from run to run.
+
+    Parameters
+    ----------
+    folder : Path
+        Where arrays are written.
+    room : int
+        Bytes that training may hold now.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     planned_room(Path(folder), 1000), planned_room(Path(folder), 2000)
+    (1000, 1000)
+    """
+    path = folder / "memory"
+    try:
+        planned = int(path.read_text())
+    except (OSError, ValueError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(str(room).encode())
+        return room
+    if planned * TOLERANCE > room:
+        raise OptionError(
+            f"the training in {folder} was started with {format_memory(planned)} of memory; now it "
+            f"may hold {format_memory(room)}. Resume it with as much --memory as before, or start "
+            "from the beginning without --resume."
+        )
+    return planned
 
 
 class _Stages:
@@ -165,11 +207,13 @@ class _Stages:
         sample, workshop = self.sample, self.workshop
         hidden = {_name(each): each for each in map(sample.hidden, sample.replicas)}
         self.projection, self.moments = workshop.group.share(self._projection)
+        if self.moments is not None:
+            # The features of all nodes, not of the sample, which depends on links of hidden nodes.
+            self.context.centre = self._centre(self.moments)
         blocks, K = len(workshop.widths(self.projection.width)), len(self.store.heads)
         each = self.linked * (STEPS_OF_VIEW + 2 * self.boosts + K * (K > 1))
         workshop.begin("averaging features", blocks + len(hidden) * (1 + blocks * each))
         self.base = write_columns(workshop, self.projection)
-        self.standard = self._standard()
         self.seen = {
             name: Seen(rows, degrees(workshop, f"degree.{name}", rows))
             for name, rows in hidden.items()
@@ -189,7 +233,7 @@ class _Stages:
         self.heads = [means[name] for name in names]
         degree = [self.seen[name].degree for name in names]
         found = choose_strengths(
-            self.context, self.sample, self.base, self.heads, degree, self.standard
+            self.context, self.sample, self.base, self.heads, degree, self._standard
         )
         for name, strengths in zip(names, found.tolist(), strict=True):
             self.seen[name] = replace(self.seen[name], strengths=strengths)
@@ -219,16 +263,17 @@ class _Stages:
         return found
 
     def _projection(self) -> tuple[Projection, Moments | None]:
-        length = None
-        moments = None if self.store.kind == "csr" else moments_of(self.store)
+        length, away = None, self.sample.rows(self._away)
+        moments = None if self.store.kind == "csr" else moments_of(self.store, away)
         if self.store.kind == "csr" and self.store.task == "regression":
             length = float(1 / self.context.scale[0, 0])
-        hidden: dict[int, list[int]] = {}
-        for replica in self.sample.replicas:
-            for part, rows in self.sample.hidden(replica).items():
-                hidden.setdefault(part, []).extend(rows.tolist())
-        away = {part: np.unique(rows) for part, rows in hidden.items()}
         return find_projection(self.store, away, length, moments), moments
+
+    @property
+    def _away(self) -> IntArray:
+        """The nodes of the sample that any view hides."""
+        seen = [replica.view.nodes for replica in self.sample.replicas]
+        return np.setdiff1d(self.sample.labelled, reduce(np.intersect1d, seen))
 
     def ensemble(self, arrays: Sequence[ViewArrays]) -> TeacherEnsemble:
         """Fit the teachers, calibrate and weight them."""
@@ -243,29 +288,35 @@ class _Stages:
         groups: list[list[Teacher]] = [list(feature_teachers(context))]
         if self.linked:
             for hop in HOPS[1:]:
-                teachers = averaged_teachers(context, hop, *common[1:], self.standard)
+                teachers = averaged_teachers(context, hop, *common[1:], self._standard)
                 groups.append(list(teachers))
             groups.append([Spreading(*common)])
         if self.heads:
-            around = (context, self.sample, self.base, self.heads, self.standard)
+            around = (context, self.sample, self.base, self.heads, self._standard)
             groups += [list(found)] if (found := relational_teachers(*around)) else []
         if self.boosts:
             hops = (0, 2) if self.linked else (0,)
             groups += [[Boosting(context, hop, *common[1:])] for hop in hops]
         return groups
 
-    def _standard(self) -> list[tuple[Tensor, Tensor]]:
-        """What averaged columns are centred and divided by in each view."""
-        width, found = self.projection.width, []
+    def _centre(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """Mean and scale (T, 1, d) of the dense columns of all nodes that each view sees."""
+        found = []
         for replica in self.sample.taught:
-            if self.moments is None or self.projection.directions is not None:
-                found.append((torch.zeros(width), torch.ones(width)))
-                continue
-            gone = np.setdiff1d(self.sample.labelled, replica.view.nodes)
-            hidden = Moments.of(np.asarray(self.graph.features)[gone])
-            mean, spread = self.moments.plus(hidden, -1).standard()
-            found.append((torch.from_numpy(mean), torch.from_numpy(spread)))
-        return found
+            more = np.intersect1d(self._away, replica.view.nodes)
+            seen = Moments.of(np.asarray(self.graph.features)[more])
+            found.append(moments.plus(seen).standard())
+        means, spreads = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
+        device = self.workshop.device
+        return means.unsqueeze(1).to(device), spreads.unsqueeze(1).to(device)
+
+    @property
+    def _standard(self) -> tuple[Tensor, Tensor]:
+        """What averaged columns are centred and divided by in each view."""
+        if self.moments is not None and self.projection.directions is None:
+            return self.context.centre
+        shape, device = (len(self.sample.taught), 1, self.projection.width), self.workshop.device
+        return torch.zeros(shape, device=device), torch.ones(shape, device=device)
 
     def rows(self, ensemble: TeacherEnsemble, room: int) -> TargetRows:
         """Write the targets, and the means of the neighbours' targets."""
@@ -279,9 +330,9 @@ class _Stages:
         links = [kept if seen else view for seen, view in zip(known, sample.views, strict=True)]
         mixture = Mixture(ensemble, links)
         workshop.begin("writing targets", len(known) * (1 + len(workshop.adjacency.heads)))
-        mixture.estimate_priors(store)
-        targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         hidden = [sample.hidden(replica) for replica in sample.replicas]
+        mixture.estimate_priors(store, hidden)
+        targets = write_targets(workshop, mixture, sample, sample.units, self.smooth and self.short)
         beside = write_beside(workshop, targets, [self.seen[_name(each)] for each in hidden])
         return TargetRows(store, targets, beside, hidden, workshop.device, room)
 

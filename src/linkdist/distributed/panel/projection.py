@@ -34,6 +34,8 @@ ROUNDS = 5
 """Number of iterations of the decomposition."""
 CHUNK = 1 << 22
 """Number of values that are converted at once."""
+ROUNDING = 1e-13
+"""The share of the mean square below which a variance is a rounding error."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -74,8 +76,8 @@ class Projection:
         Examples
         --------
         >>> plain = Projection(np.zeros(2, np.float32), np.ones(2, np.float32))
-        >>> plain(sparse.csr_matrix([[3.0, 4.0]])).round(1).tolist()
-        [[0.6, 0.8]]
+        >>> plain(sparse.csr_matrix([[3.0, 4.0]]))
+        array([[0.6, 0.8]], dtype=float32)
         """
         rows: Any = self.prepared(x)
         if self.directions is not None:
@@ -119,27 +121,31 @@ class Moments:
             squares += (part**2).sum(axis=0)
         return cls(len(x), sums, squares)
 
-    def plus(self, other: Moments, sign: int = 1) -> Moments:
-        """The moments with other rows added, or taken away."""
-        return Moments(
-            self.n + sign * other.n,
-            self.sums + sign * other.sums,
-            self.squares + sign * other.squares,
-        )
+    def plus(self, other: Moments) -> Moments:
+        """The moments with other rows added."""
+        return Moments(self.n + other.n, self.sums + other.sums, self.squares + other.squares)
 
     def standard(self) -> tuple[Floats, Floats]:
         """Mean, and deviation times √d, with which rows have unit length on average."""
         mean = self.sums / max(self.n, 1)
-        deviation = np.sqrt(np.maximum(self.squares / max(self.n, 1) - mean**2, 0))
-        spread = np.where(deviation > 1e-12, deviation, 1) * np.sqrt(len(mean))
+        square = self.squares / max(self.n, 1)
+        # A constant column has a small variance by rounding, and would be divided by it.
+        constant = square - mean**2 <= ROUNDING * square
+        deviation = np.where(constant, 1, np.sqrt(np.maximum(square - mean**2, 0)))
+        spread = deviation * np.sqrt(len(mean))
         return mean.astype(np.float32), spread.astype(np.float32)
 
 
-def moments_of(store: Store) -> Moments:
-    """The moments of the dense features of all nodes."""
+def moments_of(store: Store, hidden: Hidden) -> Moments:
+    """The moments of the dense features of all nodes except those in hidden rows."""
     total = Moments(0, np.zeros(store.d), np.zeros(store.d))
     for part in range(store.P):
-        total = total.plus(Moments.of(np.asarray(store.features(part))))
+        x = np.asarray(store.features(part))
+        # Subtracting the hidden rows afterwards would leave their rounding errors.
+        x[hidden.get(part, [])] = 0
+        found = Moments.of(x)
+        n = found.n - len(hidden.get(part, []))
+        total = total.plus(Moments(n, found.sums, found.squares))
     return total
 
 
@@ -157,7 +163,7 @@ def find_projection(
     length : float, optional
         What sparse rows are divided by.
     moments : Moments, optional
-        Those of dense features.
+        Those of dense features, without the hidden rows.
     seed : int, optional
         Random seed.
     """

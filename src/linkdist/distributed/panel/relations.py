@@ -36,7 +36,7 @@ def choose_strengths(
     base: Blocks,
     heads: Sequence[Sequence[Blocks]],
     degrees: Sequence[Columns],
-    standard: Sequence[tuple[Tensor, Tensor]],
+    standard: tuple[Tensor, Tensor],
 ) -> Array:
     """γ (T, K) of each view: how much a link of each head counts for the teachers.
 
@@ -52,7 +52,7 @@ def choose_strengths(
         For each view, the means over the neighbours of each head.
     degrees : sequence of Columns
         For each view, the degrees of each head.
-    standard : sequence of pairs of (f,) tensors
+    standard : pair of (T, 1, f) tensors
         What columns are centred and divided by in each view.
     """
     labelled = sample.labelled
@@ -97,7 +97,7 @@ def relational_teachers(
     sample: Sample,
     base: Blocks,
     heads: Sequence[Sequence[Blocks]],
-    standard: Sequence[tuple[Tensor, Tensor]],
+    standard: tuple[Tensor, Tensor],
 ) -> list[OnHeads]:
     """Relational teachers, one for each value of C; none if their rows are too large."""
     numbers, K = sample.numbers(sample.labelled), len(heads[0])
@@ -106,6 +106,6 @@ def relational_teachers(
     columns = [[base, *means] for means in heads]
     rows = [torch.cat([one.rows(numbers) for one in each], dim=1) for each in columns]
     rows = [part.to(context.device) for part in rows]
-    tiled = [(mean.repeat(K + 1), spread.repeat(K + 1)) for mean, spread in standard]
-    fitted = fit_linear_rows(context, rows, sample.labelled, tiled)
+    tiled = tuple(part.repeat(1, 1, K + 1) for part in standard)
+    fitted = fit_linear_rows(context, rows, sample.labelled, (tiled[0], tiled[1]))
     return [OnHeads(one, context, columns, rows, sample.labelled) for one in fitted]

@@ -60,6 +60,8 @@ class SliceData:
 class TargetRows:
     """Reads the parts that R students learn from.
 
+    A slice of which a replica sees no row is omitted.
+
     Attributes
     ----------
     store : Store
@@ -93,10 +95,11 @@ class TargetRows:
         ]
         self.slices = -(-2 * max(each) // self.room)
         self.whole = sum(each) <= self.room
-        self.units = [(part, start) for part in range(store.P) for start in range(self.slices)]
-        self.nodes = [
-            [self._visible(unit, hidden) for hidden in self.hidden] for unit in self.units
-        ]
+        every = [(part, start) for part in range(store.P) for start in range(self.slices)]
+        counts = {unit: [self._visible(unit, hidden) for hidden in self.hidden] for unit in every}
+        # A step needs a row of each replica. A part may be empty, or smaller than others.
+        self.units = [unit for unit in every if min(counts[unit])]
+        self.nodes = [counts[unit] for unit in self.units]
 
     def _visible(self, unit: tuple[int, int], hidden: Hidden) -> int:
         """The number of rows of a slice that a replica sees."""

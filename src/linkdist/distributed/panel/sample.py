@@ -73,17 +73,18 @@ class Sample:
 
     def hidden(self, replica: Replica) -> Hidden:
         """The rows of the store that a replica does not see."""
-        return self._rows(np.setdiff1d(self.labelled, replica.view.nodes))
+        return self.rows(np.setdiff1d(self.labelled, replica.view.nodes))
 
     def withheld(self, replica: Replica) -> Hidden:
         """The rows of the store whose labels a replica does not know."""
-        return self._rows(np.setdiff1d(self.labelled, replica.view.train))
+        return self.rows(np.setdiff1d(self.labelled, replica.view.train))
 
     def numbers(self, nodes: IntArray) -> IntArray:
         """The numbers in the store of some nodes of the sample."""
         return self.survey.nodes[nodes]
 
-    def _rows(self, nodes: IntArray) -> Hidden:
+    def rows(self, nodes: IntArray) -> Hidden:
+        """The rows of the store of some nodes of the sample, by part."""
         return dict(part_rows(self.numbers(nodes)))
 
 

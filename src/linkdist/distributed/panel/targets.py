@@ -13,7 +13,7 @@ the neighbours' numbers instead of their median.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,9 @@ import torch
 from torch import Tensor
 
 from linkdist.data.graph import known_labels, without_labels
+from linkdist.data.links import reverse_head
 from linkdist.distributed.panel.columns import Columns
+from linkdist.distributed.panel.projection import WIDTH
 from linkdist.distributed.panel.sample import Sample
 from linkdist.distributed.panel.teachers import PartRows, StoreTeacher
 from linkdist.distributed.panel.workshop import Hidden, Rows, Seen, Update, Workshop
@@ -101,26 +103,41 @@ class Mixture:
 
     def part(self, store: Store, part: int, r: int) -> Tensor:
         """Predictions (n_p, C) of all rows of a part, in float16."""
+        out = torch.empty(store.manifest.sizes[part], store.C, dtype=torch.float16)
+        for rows, p in self._pieces(store, part, r, len(out)):
+            out[rows] = p.half().cpu()
+        return out
+
+    def _pieces(self, store: Store, part: int, r: int, n: int) -> Iterator[tuple[slice, Tensor]]:
+        """The predictions of the first n rows of a part, some rows at a time."""
         x: Any = store.features(part)
-        n, step = store.manifest.sizes[part], max(1, CHUNK // max(store.C, 64))
-        out = torch.empty(n, store.C, dtype=torch.float16)
+        dense = 0 if store.kind == "csr" else store.d
+        step = max(1, CHUNK // max(store.C, dense, WIDTH))
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             some = PartRows(part, rows, x[rows], self.ensemble.context.device)
-            out[rows] = self.predict(r, some).half().cpu()
-        return out
+            yield rows, self.predict(r, some)
 
-    def estimate_priors(self, store: Store) -> None:
+    def estimate_priors(self, store: Store, hidden: Sequence[Hidden]) -> None:
         """Estimate the shares of classes where labels are balanced by design.
 
-        They come from the predictions of nodes of the first parts, which are a random sample.
+        They come from the predictions of visible nodes of the largest part, which are a random
+        sample.
+
+        Parameters
+        ----------
+        store : Store
+            The graph.
+        hidden : sequence of mappings
+            The rows that each replica does not see.
         """
-        rows = min(PRIOR_ROWS, store.manifest.sizes[0])
-        device = self.ensemble.context.device
-        some = PartRows(0, slice(0, rows), store.features(0)[:rows], device)
-        for r in range(len(self.ensemble.replicas)):
+        part = int(store.sizes.argmax())
+        n = min(PRIOR_ROWS, store.manifest.sizes[part])
+        for r, away in enumerate(hidden):
             if self.ensemble.is_balanced(r):
-                p = self.predict(r, some).double().cpu().numpy()
+                seen = np.setdiff1d(np.arange(n), away.get(part, []))
+                pieces = [p.cpu() for _, p in self._pieces(store, part, r, n)]
+                p = torch.cat(pieces)[torch.from_numpy(seen)].double().numpy()
                 self.ensemble.estimated_prior[r] = class_shares(self.ensemble, r, p)
 
 
@@ -182,8 +199,10 @@ def write_beside(
         heads = []
         for head in workshop.adjacency.heads:
             heads.append(workshop.columns(f"beside.{r}.{head}", own.width))
-            update = _mean_target(view, head, len(workshop.adjacency.heads) == 1)
-            workshop.propagate(own, heads[-1], view, update, head)
+            # A head predicts the nodes whose neighbour a node is: those at the other end.
+            other = reverse_head(head, workshop.store.directed)
+            update = _mean_target(view, other, len(workshop.adjacency.heads) == 1)
+            workshop.propagate(own, heads[-1], view, update, other)
         found.append(heads)
     return found
 

@@ -183,7 +183,7 @@ def averaged_teachers(
     arrays: Sequence[ViewArrays],
     numbers: IntArray,
     labelled: IntArray,
-    standard: Sequence[tuple[Tensor, Tensor]],
+    standard: tuple[Tensor, Tensor],
 ) -> list[OnAverages]:
     """Linear models on averages over some hops, one for each value of C.
 
@@ -197,7 +197,7 @@ def averaged_teachers(
         One for each view.
     numbers, labelled : int arrays
         The labelled rows: their numbers in the store, and their places in the sample.
-    standard : sequence of pairs of (f,) tensors
+    standard : pair of (T, 1, f) tensors
         What columns are centred and divided by in each view.
     """
     rows = [view.hops[hop].rows(numbers).to(context.device) for view in arrays]
@@ -209,7 +209,7 @@ def fit_linear_rows(
     context: TeachingContext,
     rows: Sequence[Tensor],
     labelled: IntArray,
-    standard: Sequence[tuple[Tensor, Tensor]],
+    standard: tuple[Tensor, Tensor],
 ) -> list[tuple[float, Tensor, Tensor]]:
     """C with W (T, f, C) and b (T, 1, C) for each penalty, fitted to labelled rows.
 
@@ -221,13 +221,10 @@ def fit_linear_rows(
         The columns of the labelled rows in each view.
     labelled : (k,) int array
         Their places in the sample.
-    standard : sequence of pairs of (f,) tensors
+    standard : pair of (T, 1, f) tensors
         What columns are centred and divided by in each view.
     """
-    mean, spread = (
-        torch.stack(part).unsqueeze(1).to(context.device) for part in zip(*standard, strict=True)
-    )
-    T, m = context.rows.shape
+    (mean, spread), (T, m) = standard, context.rows.shape
     x = torch.zeros(T, m, rows[0].shape[1], device=context.device)
     place = np.zeros(context.graph.n, dtype=np.int64)
     place[labelled] = np.arange(len(labelled))

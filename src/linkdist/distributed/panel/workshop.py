@@ -143,9 +143,13 @@ class Workshop:
             if part % size == rank and not columns.has(part):
                 columns.write(part, compute(part))
                 release_unused()
-            self._done += 1
-            self.callback.progress(min(self._done, self._total), self._total)
+            self._report(1)
         self.group.wait()
+
+    def _report(self, parts: int) -> None:
+        """Report that some more parts are written."""
+        self._done += parts
+        self.callback.progress(min(self._done, self._total), self._total)
 
     def propagate(
         self, x: Columns, to: Columns, seen: Seen, update: Update, head: int | None = None
@@ -182,9 +186,10 @@ class Workshop:
         between = [self._step(to, step) for step in range(1, steps)]
         arrays = [x, *between, to]
         done = self.group.share(lambda: _last_complete(arrays))
-        self._done += done * self.store.P
-        for one in arrays[1:done]:  # a process that was killed could not remove them
-            one.remove()
+        if done:
+            self._report(done * self.store.P)
+        for old in arrays[1:done]:  # a kill may have come before they were removed
+            old.remove()
         for step in range(done + 1, steps + 1):
             self.propagate(arrays[step - 1], arrays[step], seen, update)
             if step > 1:
