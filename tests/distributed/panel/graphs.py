@@ -83,6 +83,8 @@ def in_parts(graph, part, folder, kind="float32", labels=None):
             "sizes": tuple(np.bincount(part, minlength=P).tolist()),
             "counts": tuple(rows_in(journal.folder / bucket_file(a, b), 8) for a, b in buckets(P)),
             "loops": loops, "synthetic": True, "columns": None, "source": {},
+            "task": "classification", "label_format": {}, "hashed": P, "relations": ("links",),
+            "directed": False, "weighted": False,
         }  # fmt: skip
         journal.finish(expected_files(P, kind, synthetic=True), fields, Callback())
     return Placed(graph, Store.open(folder), (part.astype(np.int64) << PART) + row)

@@ -15,6 +15,7 @@ from linkdist.distributed.panel.averages import (
 )
 from linkdist.distributed.panel.columns import Columns
 from linkdist.distributed.panel.projection import Projection, write_columns
+from linkdist.distributed.panel.workshop import Seen
 from linkdist.distributed.survey import PART
 from linkdist.nn.aggregation import VisibleNeighbours, relations_of
 from linkdist.training.panel.estimators import SPREADING, STEPS
@@ -48,7 +49,7 @@ def start(placed, folder, room=10**9):
     workshop, d = placed.workshop(folder, room), placed.store.d
     plain = Projection(np.zeros(d, np.float32), np.ones(d, np.float32))
     base, hidden = write_columns(workshop, plain), placed.rows(HIDDEN)
-    return workshop, base, degrees(workshop, "degree", hidden), "view", hidden
+    return workshop, base, Seen(hidden, degrees(workshop, "degree", hidden)), "view"
 
 
 def gathered(placed, blocks):
@@ -74,11 +75,11 @@ def test_means_over_neighbours_are_those_of_the_graph(placed, tmp_path):
 
 
 def test_labels_spread_as_in_the_graph(placed, tmp_path):
-    workshop, _, degree, name, hidden = start(placed, tmp_path)
+    workshop, _, seen, name = start(placed, tmp_path)
     y = torch.nn.functional.one_hot(torch.from_numpy(placed.graph.labels), 3).float()
     y[torch.from_numpy(HIDDEN)] = 0
     y[20:] = 0
-    found = spread(workshop, placed.scatter(y), 3, degree, name, hidden)
+    found = spread(workshop, placed.scatter(y), 3, seen, name)
     seen, flow = seen_of(placed), y.unsqueeze(0)
     for _ in range(STEPS):
         flow = SPREADING * seen.mean(flow) + (1 - SPREADING) * y
@@ -92,10 +93,10 @@ def test_blocks_of_columns_give_the_same_as_one_block(placed, tmp_path):
     every = []
     for columns in (1, 2, 100):
         around = start(placed, tmp_path / str(columns), room=8 * most * columns)
-        workshop, base, degree, name, hidden = around
+        workshop, base, seen, name = around
         assert len(base.parts) == {1: 5, 2: 3, 100: 1}[columns]
         arrays = [*average_hops(*around).values(), *average_neighbours(*around)]
-        arrays.append(spread(workshop, placed.scatter(y), 3, degree, name, hidden))
+        arrays.append(spread(workshop, placed.scatter(y), 3, seen, name))
         every.append([gathered(placed, blocks) for blocks in (base, *arrays)])
     for several in every[:-1]:
         assert all(torch.equal(*pair) for pair in zip(several, every[-1], strict=True))
@@ -109,16 +110,16 @@ def test_blocks_are_read_beside_each_other(placed, tmp_path):
     assert base.width == 5
     assert np.array_equal(base.rows(numbers).numpy(), x[order])
     first = np.flatnonzero(placed.numbers >> PART == 0)
-    assert np.array_equal(base.read(0, slice(2, 6)).numpy(), x[first][2:6])
+    assert np.array_equal(base.read(0, slice(2, 6), CPU).numpy(), x[first][2:6])
     assert Blocks(base.parts[:2]).width == 2
 
 
 def everything(placed, folder, room):
     """All arrays of a view."""
-    workshop, _, degree, name, hidden = around = start(placed, folder, room)
+    workshop, _, seen, name = around = start(placed, folder, room)
     average_hops(*around)
     y = torch.eye(placed.graph.n, 2)
-    spread(workshop, placed.scatter(y), 2, degree, name, hidden)
+    spread(workshop, placed.scatter(y), 2, seen, name)
 
 
 @pytest.mark.parametrize("at", [0, 3, 10, 25, 61, 100, 161])

@@ -8,7 +8,7 @@ import torch
 
 from linkdist.distributed.panel.columns import LARGEST, Columns
 from linkdist.distributed.survey import PART
-from linkdist.errors import OptionError, StoreError
+from linkdist.errors import StoreError
 
 
 class KilledError(Exception):
@@ -77,7 +77,7 @@ def test_a_killed_write_leaves_no_file(tmp_path, monkeypatch, failure):
         raise failure("no")
 
     monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OptionError if failure is OSError else KilledError):
+    with pytest.raises(StoreError if failure is OSError else KilledError):
         columns.write(0, torch.ones(3, 1))
     assert columns.missing() == [0]
     assert list((tmp_path / "x").iterdir()) == []

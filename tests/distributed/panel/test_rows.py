@@ -15,6 +15,7 @@ from linkdist.distributed.panel.averages import degrees
 from linkdist.distributed.panel.rows import Buffers, TargetRows
 from linkdist.distributed.panel.student import loss_on_rows
 from linkdist.distributed.panel.targets import write_beside
+from linkdist.distributed.panel.workshop import Seen
 from linkdist.nn.aggregation import RandomNeighbours
 from linkdist.nn.inputs import make_inputs
 from linkdist.nn.optim import RandomStreams
@@ -30,13 +31,6 @@ PARTS = np.array([0] * 25 + [2] * 20 + [3] * 3 + [4] * 14)
 HIDDEN = [np.array([], dtype=int), np.array([3, 4, 30, 60]), np.array([45])]
 
 
-class Hiding:
-    """A sample whose replicas hide given rows."""
-
-    def __init__(self, hidden):
-        self.replicas, self.hidden = range(len(hidden)), lambda r: hidden[r]
-
-
 class Written:
     """A store of a circle with the targets of three replicas."""
 
@@ -50,8 +44,11 @@ class Written:
             self.targets.append(self.workshop.columns(f"targets.{r}", 3))
             for part, n in enumerate(store.manifest.sizes):
                 self.targets[-1].write(part, torch.from_numpy(random.dirichlet(np.ones(3), n)))
-        degree = [degrees(self.workshop, f"degree.{r}", each) for r, each in enumerate(self.hidden)]
-        self.beside = write_beside(self.workshop, self.targets, degree, Hiding(self.hidden))
+        seen = [
+            Seen(each, degrees(self.workshop, f"degree.{r}", each))
+            for r, each in enumerate(self.hidden)
+        ]
+        self.beside = write_beside(self.workshop, self.targets, seen)
 
     def rows(self, room):
         store = self.placed.store
@@ -133,9 +130,9 @@ def test_the_loss_is_the_expected_loss_of_a_graph_in_memory(tmp_path, monkeypatc
     written = Written(tmp_path, "float32")
     if not hidden:
         written.hidden = [{}] * 3
-        degree = [degrees(written.workshop, "degree.0", {})] * 3
+        seen = [Seen({}, degrees(written.workshop, "degree.0", {}))] * 3
         written.workshop.folder = tmp_path / "whole"
-        written.beside = write_beside(written.workshop, written.targets, degree, Hiding([{}] * 3))
+        written.beside = write_beside(written.workshop, written.targets, seen)
     placed, task = written.placed, task_named("classification")
     order = np.argsort(placed.numbers)  # the nodes in the order of the store
     place = np.argsort(order)

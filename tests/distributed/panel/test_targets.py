@@ -13,6 +13,7 @@ from linkdist.data.links import Links
 from linkdist.distributed.panel import targets as module
 from linkdist.distributed.panel.averages import degrees
 from linkdist.distributed.panel.targets import Labels, Mixture, write_beside, write_targets
+from linkdist.distributed.panel.workshop import Seen
 from linkdist.nn.aggregation import VisibleNeighbours, relations_of
 from linkdist.store.format import buckets
 from linkdist.store.reader import Bucket, Store
@@ -182,13 +183,6 @@ def random_targets(store, workshop, R, seed=0):
     return found
 
 
-class Hiding:
-    """A sample whose replicas hide given rows."""
-
-    def __init__(self, hidden):
-        self.replicas, self.hidden = range(len(hidden)), lambda r: hidden[r]
-
-
 @pytest.mark.parametrize("P", [1, 4])
 def test_means_of_targets_are_those_of_the_graph_in_memory(tmp_path, P):
     graph = random_graph(n=60, links=90, seed=4)
@@ -197,8 +191,8 @@ def test_means_of_targets_are_those_of_the_graph_in_memory(tmp_path, P):
     nodes = [np.array([], dtype=int), np.array([3, 8, 9, 22, 58])]
     hidden = [placed.rows(each) for each in nodes]
     own = random_targets(placed.store, workshop, 2)
-    degree = [degrees(workshop, f"degree.{r}", each) for r, each in enumerate(hidden)]
-    beside = write_beside(workshop, own, degree, Hiding(hidden))
+    views = [Seen(each, degrees(workshop, f"degree.{r}", each)) for r, each in enumerate(hidden)]
+    beside = write_beside(workshop, own, views)
     visible = masks([np.setdiff1d(np.arange(60), each) for each in nodes], 60)
     seen = VisibleNeighbours(relations_of(graph, 60, CPU), visible)
     targets = torch.stack([placed.gather(each) for each in own])
@@ -252,7 +246,7 @@ def test_a_head_learns_the_nodes_at_the_other_end_of_its_links(tmp_path):
     workshop = placed.workshop(tmp_path / "arrays")
     own = random_targets(placed.store, workshop, 1)
     degree = degrees(workshop, "degree", {})
-    (beside,) = write_beside(workshop, own, [degree], Hiding([{}]))
+    (beside,) = write_beside(workshop, own, [Seen({}, degree)])
     links, targets = directed_links(placed), placed.gather(own[0]).numpy()
     edges = links.edges()
     for k, found in enumerate(beside):

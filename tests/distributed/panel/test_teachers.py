@@ -12,7 +12,7 @@ from linkdist.nn.aggregation import VisibleNeighbours
 from linkdist.training.panel.estimators import LabelSpreading, boosting_teachers
 from linkdist.training.panel.learning import assemble
 from linkdist.training.panel.teachers import HOPS, linear_teachers
-from tests.distributed.panel.graphs import random_graph
+from tests.distributed.panel.graphs import CPU, random_graph
 from tests.distributed.panel.prepared import circle, prepare
 
 KEPT = 5
@@ -37,7 +37,7 @@ def all_rows(prepared, teacher, view, links=None):
         x = store.features(part)
         for start in range(0, x.shape[0], 17):
             rows = slice(start, min(start + 17, x.shape[0]))
-            some = PartRows(part, rows, x[rows])
+            some = PartRows(part, rows, x[rows], CPU)
             found.append(teacher.part_scores(view, view if links is None else links, some))
     return torch.cat(found)
 
