@@ -9,7 +9,9 @@
       parts/0003.ids.arrow     (n_p,) text, except in a synthetic graph
       links/0001-0003.npy      (m_ab, 2) uint32: row in part a, row in part b, a <= b
 
-A directory without a manifest is an unfinished store, and nothing reads it.
+A directory without a manifest is an unfinished store, and nothing reads it. What an append writes
+has its generation in its name, such as links/0001-0003.1.npy, so that the files of the manifest
+that it replaces stay as they are (`linkdist.store.generation`).
 
 NumPy pads the header of any one- or two-dimensional array to 128 bytes. So the length of a file
 gives its number of rows, a file can grow before its header is written, and a reader that knows the
@@ -55,10 +57,11 @@ Count = Annotated[int, Field(strict=True, ge=0, lt=2**48)]
 
 
 class File(NamedTuple):
-    """The size of a file in bytes and its SHA-256 in hexadecimal."""
+    """The size of a file in bytes, its SHA-256 in hexadecimal, and the append that wrote it."""
 
     size: Count
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    generation: Count = 0
 
 
 class Columns(BaseModel):
@@ -103,7 +106,10 @@ class Manifest(BaseModel, frozen=True):
     source : dict
         What the store was built from, for people.
     files : dict of str to File
-        All files except the manifest, by their path in the store.
+        All files except the manifest, by their path in the store without the generation.
+    hashed : int or None
+        Number of parts that are filled by the hashes of ids, by default all; the nodes of later
+        parts were appended and are in order of arrival.
     """
 
     format: Literal["linkdist store"] = "linkdist store"
@@ -120,6 +126,7 @@ class Manifest(BaseModel, frozen=True):
     columns: Columns | None
     source: dict[str, Any]
     files: dict[str, File]
+    hashed: Count | None = None
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Manifest:
@@ -140,6 +147,8 @@ class Manifest(BaseModel, frozen=True):
                 problems.append(str(error))
         if set(self.files) != set(expected_files(self.P, self.kind, self.synthetic)):
             problems.append("the list of files does not match the numbers of parts and buckets")
+        if not 1 <= self.hash_parts <= self.P:
+            problems.append(f"hashed is {self.hashed}, not a number of parts from 1 to {self.P}")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -148,6 +157,15 @@ class Manifest(BaseModel, frozen=True):
     def P(self) -> int:  # noqa: N802
         """Number of parts."""
         return len(self.sizes)
+
+    @property
+    def hash_parts(self) -> int:
+        """Number of parts that are filled by the hashes of ids."""
+        return self.P if self.hashed is None else self.hashed
+
+    def path(self, name: str) -> str:
+        """The path of a file in the store, with its generation."""
+        return generation_file(name, self.files[name].generation)
 
     def write(self, directory: Path) -> None:
         """Write the manifest, which makes the directory a store."""
@@ -255,6 +273,18 @@ def bucket_file(a: int, b: int) -> str:
     'links/0001-0003.npy'
     """
     return f"links/{a:04}-{b:04}.npy"
+
+
+def generation_file(name: str, generation: int) -> str:
+    """The name of a file with the generation that wrote it; 0 is the build.
+
+    Examples
+    --------
+    >>> generation_file("links/0001-0003.npy", 2), generation_file("links/0001-0003.npy", 0)
+    ('links/0001-0003.2.npy', 'links/0001-0003.npy')
+    """
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}.{generation}{dot}{ending}" if generation else name
 
 
 def feature_files(part: int, kind: str) -> list[str]:

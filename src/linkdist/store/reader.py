@@ -82,6 +82,8 @@ class Store:
         target = Path(directory).resolve()
         store = cls(target, Manifest.read(target))
         problems = store.size_problems()
+        if problems and store.is_outdated():  # an append ended meanwhile
+            return cls.open(directory)
         if problems:
             raise StoreError(f"{target} was damaged or changed: {some(problems, '; ')}. {REBUILD}")
         return store
@@ -203,7 +205,7 @@ class Store:
         y = self._array(name, "int32", (self.manifest.sizes[part],))
         if bad := int(((y < least) | (y >= self.C)).sum()):
             problem = f"must contain {least}..{self.C - 1}; {bad} are outside"
-            raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+            raise StoreError(f"{self._path(name)} {problem}. {REBUILD}")
         return y
 
     def ids(self, part: int) -> pa.Array:
@@ -213,15 +215,15 @@ class Store:
             rows = pa.array(np.arange(n)).cast(pa.large_string())
             first, dash = (pa.scalar(text, pa.large_string()) for text in (str(part), "-"))
             return pc.binary_join_element_wise(first, rows, dash)
-        path = self.directory / part_file(part, "ids.arrow")
+        path = self._path(name := part_file(part, "ids.arrow"))
         try:
             content = read_regular(path, follow=True)
-            self._verify(path, content)
+            self._verify(name, content)
             with pa.ipc.open_file(pa.py_buffer(content)) as file:
                 ids = file.read_all().column("id").combine_chunks()
             ids.validate(full=True)  # Arrow does not check where the texts of a file start and end
         except (pa.ArrowException, OSError, LookupError) as error:
-            raise StoreError(f"{path} cannot be read: {error}. {REBUILD}") from error
+            raise self._unreadable(path, error) from error
         if len(ids) != n or not pa.types.is_large_string(ids.type):
             raise StoreError(f"{path} must contain {n} texts. {REBUILD}")
         return ids
@@ -237,13 +239,21 @@ class Store:
             if int(rows.max(initial=0)) >= max(n, 1):
                 rule = f"must contain rows 0..{n - 1} of part {part}"
                 problem = f"{rule}; {int((rows >= n).sum())} are outside"
-                raise StoreError(f"{self.directory / bucket_file(a, b)} {problem}. {REBUILD}")
+                raise StoreError(f"{self._path(bucket_file(a, b))} {problem}. {REBUILD}")
         return links
+
+    def is_outdated(self) -> bool:
+        """Whether the manifest was replaced, by an append or a build, since it was read."""
+        try:
+            return Manifest.read(self.directory) != self.manifest
+        except StoreError:
+            return False
 
     def size_problems(self) -> list[str]:
         """A message for each file that is missing or has another size."""
         problems = []
-        for name, file in self.manifest.files.items():
+        for key, file in self.manifest.files.items():
+            name = self.manifest.path(key)
             try:
                 found = (self.directory / name).stat().st_size
                 if found != file.size:
@@ -256,7 +266,7 @@ class Store:
         self, name: str, kind: str, shape: tuple[int, ...], out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
         """The array of a .npy file, read directly into its place."""
-        path, header = self.directory / name, npy_header(shape, kind)
+        path, header = self._path(name), npy_header(shape, kind)
         size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
             with open_regular(path) as file:
@@ -266,16 +276,31 @@ class Store:
                 content = into.reshape(-1).view(np.uint8).data
                 read = file.readinto(content)
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}. {REBUILD}") from error
+            raise self._unreadable(path, error) from error
         if read != len(content):
             raise StoreError(f"{path} was truncated while it was read. {REBUILD}")
-        if self._verify(path, header, content) and (bad := _infinite(into)):
+        if self._verify(name, header, content) and (bad := _infinite(into)):
             raise StoreError(f"{path} must contain finite numbers; {bad} are not. {REBUILD}")
         return into
 
-    def _verify(self, path: Path, *content: bytes | memoryview) -> bool:
+    def _path(self, name: str) -> Path:
+        return self.directory / self.manifest.path(name)
+
+    def _unreadable(self, path: Path, error: Exception) -> StoreError:
+        """The error for a file that cannot be read; an append removes files that it replaced."""
+        if isinstance(error, FileNotFoundError) and self.is_outdated():
+            changed = "was changed by 'linkdist store append' after it was opened"
+            return StoreError(f"{self.directory} {changed}. Run the same command again.")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return StoreError(f"{path} cannot be read: {reason}. {REBUILD}")
+
+    def _verify(self, name: str, *content: bytes | memoryview) -> bool:
         """Compare a file with its digest; False if this process has done so before."""
-        status = path.stat()
+        path = self._path(name)
+        try:
+            status = path.stat()
+        except OSError as error:  # an append has removed it since it was read
+            raise self._unreadable(path, error) from error
         key = (str(path), status.st_size, status.st_mtime_ns)
         if key in _verified:
             return False
@@ -283,7 +308,7 @@ class Store:
         for piece in content:
             digest.update(piece)
         found = digest.hexdigest()
-        expected = self.manifest.files[path.relative_to(self.directory).as_posix()].digest
+        expected = self.manifest.files[name].digest
         if found != expected:
             problem = f"its SHA-256 begins with {found[:12]}, not with {expected[:12]}"
             raise StoreError(f"{path} was damaged or changed: {problem}. {REBUILD}")

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from linkdist.data.graph import UNKNOWN
 from linkdist.errors import StoreError
 from linkdist.progress import Callback
+from linkdist.store.appended_ids import AppendedIds
 from linkdist.store.format import REBUILD, Manifest, bucket_file, buckets, feature_files, part_file
-from linkdist.store.keys import count_loops, hash64, pack, part_of
+from linkdist.store.keys import count_loops, hash64, pack
 from linkdist.store.reader import Store, forget_verified
 
 
@@ -63,7 +64,8 @@ def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
     broken = {problem.partition(" ")[0] for problem in problems}
     callback.stage("checking")
     work = list(checks.all())
-    for done, (check_one, names, *numbers) in enumerate(work, start=1):
+    for done, (check_one, keys, *numbers) in enumerate(work, start=1):
+        names = [store.manifest.path(key) for key in keys]
         if broken.isdisjoint(names):
             try:
                 problems += check_one(*numbers, *names)
@@ -81,6 +83,7 @@ class _Checks:
         self._store = store
         self._labelled = np.zeros(store.C, dtype=np.int64)
         self._loops = 0
+        self._appended = AppendedIds(store)
 
     def all(self) -> Iterator[tuple[Any, ...]]:
         """Each check with the files that it reads, and the numbers of its part or parts."""
@@ -110,7 +113,7 @@ class _Checks:
         ids = self._store.ids(part)
         if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
             yield f"{name} contains duplicate or missing ids"
-        elif elsewhere := int((part_of(hash64(ids), self._store.P) != part).sum()):
+        elif elsewhere := self._appended.misplaced(part, hash64(ids)):
             yield f"{name} contains {elsewhere} ids of other parts"
 
     def links(self, a: int, b: int, name: str) -> Iterator[str]:
