@@ -11,7 +11,6 @@ Usage: python benchmarks/append.py FOLDER [--nodes N] [--links M] [--share 0.01]
 import argparse
 import json
 import os
-import resource
 import shutil
 import sys
 import time
@@ -52,19 +51,21 @@ def new_ends(random, old, total, count):
 
 
 def make_tables(folder, n, m, share):
-    """Write old, new and all nodes and links, a chunk at a time."""
+    """Write old and new nodes and links, a chunk at a time; all of them are a folder of links."""
     random = np.random.default_rng(0)
     old_nodes, old_links = n - int(n * share), m - int(m * share)
     folder.mkdir(parents=True, exist_ok=True)
 
     def write_both(name, kinds, old, total, rows):
-        with pq.ParquetWriter(folder / f"all_{name}.parquet", kinds) as every:
-            for which, begin, end in (("old", 0, old), ("new", old, total)):
-                with pq.ParquetWriter(folder / f"{which}_{name}.parquet", kinds) as file:
-                    for start in range(begin, end, CHUNK):
-                        table = rows(which, start, min(CHUNK, end - start))
-                        file.write_table(table)
-                        every.write_table(table)
+        every = folder / f"all_{name}"  # a folder of Parquet files is one table
+        every.mkdir(exist_ok=True)
+        for which, begin, end in (("old", 0, old), ("new", old, total)):
+            path, link = folder / f"{which}_{name}.parquet", every / f"{begin:012}.parquet"
+            with pq.ParquetWriter(path, kinds) as file:
+                for start in range(begin, end, CHUNK):
+                    file.write_table(rows(which, start, min(CHUNK, end - start)))
+            link.unlink(missing_ok=True)
+            os.link(path, link)
 
     def links(which, start, count):
         if which == "old":
@@ -77,12 +78,19 @@ def make_tables(folder, n, m, share):
     write_both("links", LINK_KINDS, old_links, m, links)
 
 
+def peak_memory():
+    """Peak resident memory in MB; getrusage would include that of the process that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return round(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
+
+
 def step(folder, name, memory):
     """Run one step; its seconds, and what it did."""
     stages, started, found = Stages(), time.perf_counter(), {}
     if name in ("old", "all"):
-        tables = Tables(folder / f"{name}_nodes.parquet", folder / f"{name}_links.parquet", "id",
-                        "class")  # fmt: skip
+        ending = "" if name == "all" else ".parquet"
+        tables = (folder / f"{name}_{what}{ending}" for what in ("nodes", "links"))
+        tables = Tables(*tables, "id", "class")
         store = build(tables, folder / name, memory=memory, overwrite=True, callback=stages)
     elif name == "append":
         new = folder / "new_nodes.parquet", folder / "new_links.parquet"
@@ -97,8 +105,7 @@ def step(folder, name, memory):
         size = sum(file.size for file in store.manifest.files.values())
         found |= {"nodes": store.n, "links": store.m, "self-loops": store.loops, "parts": store.P}
         found |= {"labelled": sum(store.manifest.labelled), "GB of the store": size / 1e9}
-    peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    return {"seconds": took, **found, "peak MB": peak, "stages": stages.seconds()}
+    return {"seconds": took, **found, "peak MB": peak_memory(), "stages": stages.seconds()}
 
 
 def measured(folder, name, memory):
