@@ -5,14 +5,14 @@
     buckets    write the buckets that get links
     manifest   replace the manifest, which makes all of this visible at once
 
-The result is the graph that a build from the old and the new tables gives, except that the encoders
-and the classes stay as they are, and that the nodes are in another order. Files that do not change
-are neither read nor written. After a kill, the store is as it was; the same call starts over.
+The result is the graph that a build from the old and the new tables gives, with three exceptions:
+the encoders and the classes stay as they are; the nodes are in another order; and a link that comes
+before one of its nodes is skipped. Files that do not change are not written again. After a kill,
+the store is as it was, and the same call starts over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from linkdist.data.graph import IntArray
 from linkdist.errors import OptionError, StoreError
 from linkdist.progress import Callback
 from linkdist.store.append_nodes import NewNodes, Room, check_new, no_nodes, write_new_nodes
+from linkdist.store.append_runs import LinkRuns
+from linkdist.store.append_table import Chunk, LinkTable, RowCounts
 from linkdist.store.find_nodes import NodeIndex
 from linkdist.store.generation import Generation, open_generation
 from linkdist.store.keys import hash64
-from linkdist.store.link_runs import LinkRuns
 from linkdist.store.merge_links import Merged, merge_links
-from linkdist.store.partition import Done, grouped
+from linkdist.store.partition import Done
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import Records, hashed_links, texts_in
-from linkdist.tables.io import Table, TableLike, open_table
-from linkdist.tables.links import LINKS, LinkReport, link_batches, link_ends
-from linkdist.tables.source import Tables
-from linkdist.tables.trained_columns import with_trained_columns
-from linkdist.tables.validation import SHOWN, Problems
+from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.links import LinkReport
 
 LINK_BYTES = 256
 """Bytes that a new link needs while its nodes are found; links may take half of the memory."""
@@ -87,6 +83,7 @@ def append(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from linkdist.store.build import build
+    >>> from linkdist.tables.source import Tables
     >>> with TemporaryDirectory() as folder:
     ...     old, links = Path(folder, "nodes.csv"), Path(folder, "links.csv")
     ...     _ = old.write_text("paper,field,age\n7,math,1\n8,art,3\n9,,2\n")
@@ -105,54 +102,9 @@ def append(
     with open_generation(directory) as generation:
         store = generation.store
         _check_columns(store)
-        links = None if edges is None else _LinkTable.open(edges, source, target, store)
+        links = None if edges is None else LinkTable.open(edges, source, target, store)
         _Append(generation, memory, callback or Callback()).run(nodes, links)
     return Store.open(directory)
-
-
-@dataclass(frozen=True)
-class _LinkTable:
-    """A link table and the columns of the two nodes of a link."""
-
-    table: Table
-    ends: tuple[str, str]
-
-    @classmethod
-    def open(
-        cls, edges: TableLike, source: str | None, target: str | None, store: Store
-    ) -> _LinkTable:
-        """Open a link table, which is read as that of the store."""
-        tables = Tables(None, edges, "", "", source=source, target=target)
-        tables = with_trained_columns(tables, store.about)
-        table = open_table(tables.edges, "the link table")
-        return cls(table, link_ends(table, tables.source, tables.target))
-
-    def chunks(self, size: int) -> Iterator[tuple[Records, Records]]:
-        """Hashes and rows of about `size` links, and the rows that have no id."""
-        hashed = hashed_links(link_batches(self.table, self.ends, min(LINKS, size)), 0)
-        for group in grouped(hashed, lambda batch: sum(map(len, batch)), size):
-            records, missing = (np.concatenate(arrays) for arrays in zip(*group, strict=True))
-            yield records, missing
-
-    def check(self, report: LinkReport) -> None:
-        """Raise an error if no row of the table is a link."""
-        problems, (one, other) = Problems(self.table.place), self.ends
-        if not report.total:
-            problems.add("the table has no rows. Leave it out, or add links")
-        elif report.unknown == report.total:
-            rule = f"columns {one!r} and {other!r} must contain ids of the store or of new nodes"
-            lost = [row for row, _ in report.examples], [value for _, value in report.examples]
-            problems.rows(f"{rule}, but no row contains two of them", *lost, report.unknown)
-        problems.check(self.table.name)
-
-
-@dataclass
-class _Rows:
-    """Counts of the rows of a link table: all, those with an unknown node, the first of these."""
-
-    total: int = 0
-    unknown: int = 0
-    first: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +120,7 @@ class _Append:
         """The store as it was."""
         return self.generation.store
 
-    def run(self, nodes: TableLike, links: _LinkTable | None) -> None:
+    def run(self, nodes: TableLike, links: LinkTable | None) -> None:
         """Write the new files and switch to them."""
         room = Room.of(self.store.manifest)
         new = self.write_nodes(nodes, room)
@@ -195,29 +147,27 @@ class _Append:
         return write_new_nodes(self.generation, nodes, room, self.memory, self.callback)
 
     def find_links(
-        self, links: _LinkTable | None, runs: LinkRuns, index: NodeIndex, new: NewNodes
-    ) -> _Rows:
+        self, links: LinkTable | None, runs: LinkRuns, index: NodeIndex, new: NewNodes
+    ) -> RowCounts:
         """Find the nodes of all links and write the links as runs; checks the new ids, too."""
         self.callback.stage("finding nodes")
-        progress = self._progress(self.store.P)
+        progress, rows = self._progress(self.store.P), RowCounts()
         size = max(MIN_LINKS, self.memory // 2 // LINK_BYTES)
-        nothing = np.empty((0, 3), np.uint64), np.empty(0, np.uint64)
         chunks = iter(()) if links is None else links.chunks(size)
-        records, missing = next(chunks, nothing)
-        (part, row), known = index.find_first(records[:, :2].reshape(-1), progress)
-        check_new(new, self.store, *known)
-        rows = _Rows()
-        _add_chunk(runs, rows, records, missing, part, row)
-        for records, missing in chunks:
-            part, row = index.find(records[:, :2].reshape(-1), progress)
-            _add_chunk(runs, rows, records, missing, part, row)
+        chunk = next(chunks, Chunk.joined([]))
+        found, taken = index.find_first(chunk.keys.reshape(-1), progress)
+        check_new(new, self.store, *taken)
+        rows.add(chunk, runs.add(*found))
+        for chunk in chunks:
+            found = index.find(chunk.keys.reshape(-1), progress)
+            rows.add(chunk, runs.add(*found))
         return rows
 
     def report(
-        self, links: _LinkTable, rows: _Rows, merged: Merged, index: NodeIndex
+        self, links: LinkTable, rows: RowCounts, merged: Merged, index: NodeIndex
     ) -> LinkReport:
         """The counts of the rows of the link table."""
-        texts = texts_in(links.table, links.ends, set(rows.first))
+        texts = links.texts(rows.first)
         asked = sorted({text for pair in texts.values() for text in pair if text is not None})
         part, _ = index.find(hash64(pa.array(asked, pa.large_string())), lambda done: None)
         known = {text for text, number in zip(asked, part.tolist(), strict=True) if number >= 0}
@@ -242,7 +192,7 @@ class _Append:
         }
 
     def source(
-        self, nodes: TableLike, links: _LinkTable | None, report: LinkReport | None, merged: Merged
+        self, nodes: TableLike, links: LinkTable | None, report: LinkReport | None, merged: Merged
     ) -> dict[str, Any]:
         """What the store was built from, for people, with this append."""
         source, one = self.store.manifest.source, dict[str, Any]()
@@ -255,19 +205,6 @@ class _Append:
 
     def _progress(self, total: int) -> Done:
         return lambda done: self.callback.progress(done, total)
-
-
-def _add_chunk(
-    runs: LinkRuns, rows: _Rows, records: Records, missing: Records, part: IntArray, row: IntArray
-) -> None:
-    """Add the links of a chunk whose nodes are known, and count the others."""
-    part, row = part.reshape(-1, 2), row.reshape(-1, 2)
-    known = (part >= 0).all(axis=1)
-    runs.add(part[known], row[known])
-    lost = np.concatenate([records[~known, 2], missing])
-    rows.total += len(records) + len(missing)
-    rows.unknown += len(lost)
-    rows.first = tuple(sorted([*rows.first, *np.sort(lost)[:SHOWN].tolist()])[:SHOWN])
 
 
 def _check_columns(store: Store) -> None:

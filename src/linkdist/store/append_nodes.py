@@ -61,7 +61,7 @@ class Room:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Room:
-        """The free rows of a store."""
+        """The free rows of a store: those of its last part, if that was appended, or a new part."""
         hashed, sizes = manifest.hash_parts, manifest.sizes
         capacity = max(1, *sizes[:hashed])
         if hashed < manifest.P and sizes[-1] < capacity:
@@ -118,7 +118,13 @@ class NewNodes:
 
 
 def no_nodes(C: int) -> NewNodes:
-    """No new nodes, for an append that has links only."""
+    """No new nodes of C classes, for an append that has links only.
+
+    Examples
+    --------
+    >>> len(no_nodes(3).ids), no_nodes(3).labelled.tolist()
+    (0, [0, 0, 0])
+    """
     ids = pa.array([], pa.large_string())
     return NewNodes(ids, hash64(ids), np.zeros(C, np.int64), Problems(), "")
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linkdist.store.append_nodes import Room
+from linkdist.store.append_runs import LinkRuns, buckets_of, rows_of
 from linkdist.store.format import bucket_file, bucket_index, buckets
 from linkdist.store.generation import Generation
 from linkdist.store.keys import LOW, Keys, count_loops, is_loop, pack, sort_unique, unpack
-from linkdist.store.link_runs import LinkRuns, buckets_of, rows_of
 from linkdist.store.partition import Done
 from linkdist.store.reader import Store
 

@@ -24,7 +24,7 @@ from linkdist.store.format import bucket_file, bucket_index, buckets, rows_in
 from linkdist.store.journal import WORK, Journal
 from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of, sort_unique, unpack
 from linkdist.store.partition import Done, grouped, work_file
-from linkdist.tables.io import TableLike, open_table
+from linkdist.tables.io import open_table
 from linkdist.tables.links import LinkReport, check_links, link_batches
 from linkdist.tables.parsing import as_mask
 from linkdist.tables.source import Tables
@@ -70,7 +70,7 @@ def write_runs(
         journal.append(RUNS)
         _write_run(journal, np.empty((0, 3), np.uint64), P)
         journal.commit(read=0, missing=0, first_missing=[])
-    hashed = hashed_links(batches, journal.state["read"])
+    hashed = _hashed(batches, journal.state["read"])
     for group in grouped(hashed, lambda batch: batch[0].nbytes, budget):
         _write_run(journal, np.concatenate([records for records, _ in group]), P)
         _count(journal.state, "missing", np.concatenate([rows for _, rows in group]))
@@ -138,7 +138,7 @@ def report_of(journal: Journal, tables: Tables, ends: tuple[str, str], P: int) -
     state = journal.state
     lost = sorted([*state.get("first_missing", []), *state.get("first_unknown", [])])[:SHOWN]
     again, loops = (state.get(f"first_{name}", []) for name in ("duplicates", "loops"))
-    texts = texts_in(tables.edges, ends, {*lost, *again, *loops})
+    texts = _texts(tables.edges, ends, {*lost, *again, *loops})
     index = HashIndex(journal.folder)
     unknown = state["unknown"] + state["missing"]
     counts = (state["read"], state["kept"], unknown, state["duplicates"], state["loops"])
@@ -219,7 +219,7 @@ class HashIndex:
         return [np.load(self._folder / name) for name in names]
 
 
-def hashed_links(batches: Iterable[Batch], done: int) -> Iterator[tuple[Records, Records]]:
+def _hashed(batches: Iterable[Batch], done: int) -> Iterator[tuple[Records, Records]]:
     """Records of links, and the rows that have no id; the first `done` rows are left out."""
     for row, sources, targets in batches:
         skip = max(0, done + 1 - row)
@@ -286,7 +286,7 @@ def _keep_examples(
         _keep_first(state, "loops", rows[order[first & is_loop(ordered)]])
 
 
-def texts_in(path: TableLike, ends: tuple[str, str], rows: set[int]) -> dict[int, list[str | None]]:
+def _texts(path: Path, ends: tuple[str, str], rows: set[int]) -> dict[int, list[str | None]]:
     """The ids in some rows of a link table."""
     found: dict[int, list[str | None]] = {}
     for row, *texts in link_batches(open_table(path), ends) if rows else ():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from linkdist.data.graph import IntArray
 from linkdist.store.format import bucket_index
@@ -27,9 +28,9 @@ class LinkRuns:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     runs = LinkRuns(Path(folder, "runs"), P=2)
-    ...     runs.add(np.array([[1, 0], [1, 1]]), np.array([[5, 7], [3, 2]]))
-    ...     runs.rows(1).tolist(), len(runs.links(0, 1)), len(runs.links(0, 0))
-    ([2, 3, 5], 1, 0)
+    ...     known = runs.add(np.array([1, 0, 1, 1, -1, 0]), np.array([5, 7, 3, 2, -1, 0]))
+    ...     known.tolist(), runs.rows(1).tolist(), len(runs.links(0, 1)), len(runs.links(0, 0))
+    ([True, True, False], [2, 3, 5], 1, 0)
     """
 
     def __init__(self, path: Path, P: int) -> None:
@@ -37,14 +38,22 @@ class LinkRuns:
         self._path.write_bytes(b"")
         self._starts = [np.zeros(P * (P + 1) // 2 + 1, np.int64)]
 
-    def add(self, part: IntArray, row: IntArray) -> None:
+    def add(self, part: IntArray, row: IntArray) -> npt.NDArray[np.bool_]:
         """Add a run.
 
         Parameters
         ----------
-        part, row : (m, 2) int64 array
-            The parts and rows of the two nodes of each link.
+        part, row : (2 * m,) int64 array
+            The parts and rows of the two nodes of each link, one after the other; -1 if unknown.
+
+        Returns
+        -------
+        (m,) bool array
+            Whether both nodes are known; other links are left out.
         """
+        part, row = part.reshape(-1, 2), row.reshape(-1, 2)
+        known: npt.NDArray[np.bool_] = (part[:, 0] >= 0) & (part[:, 1] >= 0)
+        part, row = part[known], row[known]
         later = (part[:, 0] > part[:, 1]) | ((part[:, 0] == part[:, 1]) & (row[:, 0] > row[:, 1]))
         part, row = (np.where(later[:, None], ends[:, ::-1], ends) for ends in (part, row))
         place = bucket_index(part[:, 0], part[:, 1], self.P)
@@ -53,6 +62,7 @@ class LinkRuns:
             file.write(keys[np.argsort(place, kind="stable")].data)
         counts = np.bincount(place, minlength=len(self._starts[0]) - 1)
         self._starts.append(self._starts[-1][-1] + np.concatenate([[0], np.cumsum(counts)]))
+        return known
 
     def links(self, a: int, b: int) -> Keys:
         """The new links of a bucket, with duplicates, not sorted."""
