@@ -283,6 +283,17 @@ def test_an_isolated_node_loses_its_loop_and_a_new_one_gets_one(store):
     ]
 
 
+def test_a_loop_of_a_linked_node_is_kept(tmp_path):
+    loops = [(f"n{i}", f"n{i}") for i in range(20)]
+    with small():
+        build_from(tmp_path, path_nodes(0, 20), OLD_LINKS + loops, parts=3)
+        rows = [(f"n{i}", f"n{(i + 5) % 20}") for i in range(20)]
+        found = append(tmp_path / "store", None, link_columns(rows))
+    _, _, links = as_arrays(found, [f"n{i}" for i in range(20)])
+    kept = [a for a, b in links.tolist() if a == b]
+    assert kept == list(range(2, 20)), "only 0 and 1 had no other link"
+
+
 def test_many_small_appends_fill_one_part(store):
     sizes = []
     for i in range(20, 40):
