@@ -1,4 +1,4 @@
-"""`linkdist store`: commands that build, generate, describe and check a graph on disk."""
+"""`linkdist store`: commands that build, extend, generate, describe and check a graph on disk."""
 
 from __future__ import annotations
 
@@ -115,6 +115,54 @@ def synth(graph: Synthetic, layout: Layout) -> None:
     with layout.bars() as bars:
         synth(layout.out, planted, callback=bars, **arguments)
     info(layout.out)
+
+
+@store.command()
+def append(
+    directory: StoreDir,
+    nodes: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE",
+            help="A table of new nodes, with the columns of the node table that the store was "
+            "built from.",
+        ),
+    ] = None,
+    edges: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE", help="A table of new links, with two columns of ids, new or old ones."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        Option(help="The column with the first id of a link. By default, it is that of the store."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Option(help="The column with the second id. By default, it is that of the store."),
+    ] = None,
+    memory: Annotated[
+        str,
+        Option(metavar="SIZE", help="The memory to use: 500MB, 2GB, 1.5GiB or a number of bytes."),
+    ] = "2GB",
+    quiet: Quiet = False,
+) -> None:
+    """Append new nodes, new links or both to a store, without building it again.
+
+    The kinds of columns, their statistics and the classes stay as they are. Only files that change
+    are written. If the command is interrupted, the store is as it was.
+
+    linkdist store append store --nodes new_nodes.csv --edges new_links.csv
+    """
+    from linkdist.store.append import append
+    from linkdist.store.plan import parse_memory
+
+    size = parse_memory(memory)
+    advice = "The store is not damaged. Start again with:"
+    with Bars(quiet, lambda: f"{advice}\n{same_command()}") as bars:
+        append(directory, nodes, edges, source=source, target=target, memory=size, callback=bars)
+    info(directory)
 
 
 @store.command()

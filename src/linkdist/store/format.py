@@ -18,7 +18,9 @@ The links of a bucket are sorted by their rows, then by their heads. Within one 
 row comes first. The edge from part b to part a has the head `linkdist.data.links.reverse_head`, so
 a directed link is stored once, in either direction; a directed self-loop has the head of 'out'.
 
-A directory without a manifest is an unfinished store, and nothing reads it.
+A directory without a manifest is an unfinished store, and nothing reads it. What an append writes
+has its generation in its name, such as links/0001-0003.1.npy, so that the files of the manifest
+that it replaces stay as they are (`linkdist.store.generation`).
 
 NumPy pads the header of any one- or two-dimensional array to 128 bytes. So the length of a file
 gives its number of rows, a file can grow before its header is written, and a reader that knows the
@@ -71,10 +73,11 @@ Count = Annotated[int, Field(strict=True, ge=0, lt=2**48)]
 
 
 class File(NamedTuple):
-    """The size of a file in bytes and its SHA-256 in hexadecimal."""
+    """The size of a file in bytes, its SHA-256 in hexadecimal, and the append that wrote it."""
 
     size: Count
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    generation: Count = 0
 
 
 class Columns(BaseModel):
@@ -116,7 +119,8 @@ class Manifest(BaseModel, frozen=True):
         Number of nodes of each part.
     hashed : int
         Number of parts that were filled by hashing: the ids of part p < `hashed` are those whose
-        hash modulo `hashed` is p. The other parts contain nodes that were appended later.
+        hash modulo `hashed` is p. The other parts contain nodes that were appended later, in order
+        of arrival.
     counts : tuple of int
         Number of links of each bucket, in the order of `buckets`.
     loops : int
@@ -133,7 +137,7 @@ class Manifest(BaseModel, frozen=True):
     source : dict
         What the store was built from, for people.
     files : dict of str to File
-        All files except the manifest, by their path in the store.
+        All files except the manifest, by their path in the store without the generation.
     """
 
     format: Literal["linkdist store"] = "linkdist store"
@@ -207,6 +211,10 @@ class Manifest(BaseModel, frozen=True):
     def expected_files(self) -> list[str]:
         """The names of all files of the store except the manifest."""
         return expected_files(self.P, self.kind, self.synthetic, self.K, self.weighted)
+
+    def path(self, name: str) -> str:
+        """The path of a file in the store, with its generation."""
+        return generation_file(name, self.files[name].generation)
 
     def write(self, directory: Path) -> None:
         """Write the manifest, which makes the directory a store."""
@@ -341,6 +349,18 @@ def bucket_files(a: int, b: int, heads: int, weighted: bool) -> list[str]:
     """
     ends = ["npy", *["heads.npy"] * (heads > 1), *["weights.npy"] * weighted]
     return [bucket_file(a, b, end) for end in ends]
+
+
+def generation_file(name: str, generation: int) -> str:
+    """The name of a file with the generation that wrote it; 0 is the build.
+
+    Examples
+    --------
+    >>> generation_file("links/0001-0003.npy", 2), generation_file("links/0001-0003.npy", 0)
+    ('links/0001-0003.2.npy', 'links/0001-0003.npy')
+    """
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}.{generation}{dot}{ending}" if generation else name
 
 
 def feature_files(part: int, kind: str) -> list[str]:
