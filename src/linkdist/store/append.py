@@ -6,29 +6,31 @@
     manifest   replace the manifest, which makes all of this visible at once
 
 The result is the graph that a build from the old and the new tables gives, with three exceptions:
-the encoders and the classes stay as they are; the nodes are in another order; and a link that comes
-before one of its nodes is skipped. Files that do not change are not written again. After a kill,
-the store is as it was, and the same call starts over.
+the encoders, the classes and the relations stay as they are; the nodes are in another order; and a
+link that comes before one of its nodes is skipped. Files that do not change are not written again.
+After a kill, the store is as it was, and the same call starts over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from linkdist.errors import OptionError, StoreError
 from linkdist.progress import Callback
 from linkdist.store.append_nodes import NewNodes, Room, check_new, no_nodes, write_new_nodes
+from linkdist.store.append_report import report_new_links
 from linkdist.store.append_runs import LinkRuns
-from linkdist.store.append_table import Chunk, LinkTable, RowCounts
+from linkdist.store.append_table import Chunk, NewLinks
 from linkdist.store.find_nodes import NodeIndex
 from linkdist.store.generation import Generation, open_generation
-from linkdist.store.keys import hash64
-from linkdist.store.merge_links import Merged, merge_links
+from linkdist.store.link_counts import Counts, count_rows, new_counts
+from linkdist.store.merge_links import MergeCounts, merge_links
+from linkdist.store.own_loops import store_code
 from linkdist.store.partition import Done
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
@@ -60,8 +62,9 @@ def append(
         A store that was built from tables.
     nodes : path or table, optional
         New nodes, with the columns of the node table of the store.
-    edges : path or table, optional
-        New links, between any two nodes.
+    edges : path or table, mapping of str to table, or list of paths, optional
+        New links, between any two nodes, with the columns of the link tables of the store. If each
+        of these was a relation, the keys of a mapping or the names of files are the relations.
     source, target : str, optional
         Columns of the link table; by default those of the store, or the first two.
     memory : int, optional
@@ -100,10 +103,9 @@ def append(
     if nodes is None and edges is None:
         raise OptionError("there is nothing to append. Give --nodes, --edges or both.")
     with open_generation(directory) as generation:
-        store = generation.store
-        _check_columns(store)
-        links = None if edges is None else LinkTable.open(edges, source, target, store)
-        _Append(generation, memory, callback or Callback()).run(nodes, links)
+        _check_columns(generation.store)
+        work = _Append(generation, memory, callback or Callback())
+        work.run(nodes, work.open_links(edges, source, target))
     return Store.open(directory)
 
 
@@ -120,20 +122,30 @@ class _Append:
         """The store as it was."""
         return self.generation.store
 
-    def run(self, nodes: TableLike, links: LinkTable | None) -> None:
+    def open_links(self, edges: TableLike, source: str | None, target: str | None) -> NewLinks:
+        """Open the link tables and check their relations and weights."""
+        if edges is None:
+            return NewLinks.none(self.store)
+        self.callback.stage("counting links")
+        return NewLinks.open(edges, source, target, self.store, self.callback.progress)
+
+    def run(self, nodes: TableLike, links: NewLinks) -> None:
         """Write the new files and switch to them."""
-        room = Room.of(self.store.manifest)
+        store, room = self.store, Room.of(self.store.manifest)
         new = self.write_nodes(nodes, room)
-        index = NodeIndex(self.store, new, room)
-        sizes = [*self.store.manifest.sizes[: room.first], *room.sizes(len(new.ids))]
-        runs = LinkRuns(self.generation.work("runs"), len(sizes))
-        rows = self.find_links(links, runs, index, new)
+        index = NodeIndex(store, new, room)
+        sizes = [*store.manifest.sizes[: room.first], *room.sizes(len(new.ids))]
+        runs = LinkRuns(self.generation.work("runs"), len(sizes), store_code(store), store.weighted)
+        lost = self.find_links(links, runs, index, new)
         self.callback.stage("writing links")
         number = len(sizes) * (len(sizes) + 1) // 2
         merged = merge_links(self.generation, runs, room, sizes, self._progress(number))
-        report = None if links is None else self.report(links, rows, merged, index)
-        if not len(new.ids) and not merged.new:
-            found = f"{self.store.directory} has all these links already"
+        report = None
+        if links.files:
+            report = report_new_links(links, lost, merged, index.known)
+            self.callback.links(report)
+        if not len(new.ids) and not merged.changed:
+            found = f"{store.directory} has all these links already"
             raise StoreError(f"{found}, so there is nothing to append.")
         fields = self.fields(new, sizes, merged)
         fields["source"] = self.source(nodes, links, report, merged)
@@ -147,58 +159,49 @@ class _Append:
         return write_new_nodes(self.generation, nodes, room, self.memory, self.callback)
 
     def find_links(
-        self, links: LinkTable | None, runs: LinkRuns, index: NodeIndex, new: NewNodes
-    ) -> RowCounts:
-        """Find the nodes of all links and write the links as runs; checks the new ids, too."""
+        self, links: NewLinks, runs: LinkRuns, index: NodeIndex, new: NewNodes
+    ) -> Counts:
+        """Find the nodes of all links and write the links as runs; checks the new ids, too.
+
+        Returns the counts of rows with an unknown node.
+        """
         self.callback.stage("finding nodes")
-        progress, rows = self._progress(self.store.P), RowCounts()
+        progress, lost = self._progress(self.store.P), new_counts(links.plan, ["unknown"])
         size = max(MIN_LINKS, self.memory // 2 // LINK_BYTES)
-        chunks = iter(()) if links is None else links.chunks(size)
-        chunk = next(chunks, Chunk.joined([]))
-        found, taken = index.find_first(chunk.keys.reshape(-1), progress)
+        chunks = links.chunks(size)
+        first = next(chunks, Chunk.joined([]))
+        found, taken = index.find_first(first.keys.reshape(-1), progress)
         check_new(new, self.store, *taken)
-        rows.add(chunk, runs.add(*found))
-        for chunk in chunks:
-            found = index.find(chunk.keys.reshape(-1), progress)
-            rows.add(chunk, runs.add(*found))
-        return rows
+        for chunk in chain([first], chunks):
+            if chunk is not first:
+                found = index.find(chunk.keys.reshape(-1), progress)
+            known = runs.add(*found, chunk.relation, chunk.weights)
+            rows = np.concatenate([chunk.rows[~known], chunk.missing])
+            if len(rows):
+                count_rows(lost, "unknown", rows, links.plan)
+        return lost
 
-    def report(
-        self, links: LinkTable, rows: RowCounts, merged: Merged, index: NodeIndex
-    ) -> LinkReport:
-        """The counts of the rows of the link table."""
-        texts = links.texts(rows.first)
-        asked = sorted({text for pair in texts.values() for text in pair if text is not None})
-        part, _ = index.find(hash64(pa.array(asked, pa.large_string())), lambda done: None)
-        known = {text for text, number in zip(asked, part.tolist(), strict=True) if number >= 0}
-        examples = ((row, next(t for t in texts[row] if t not in known)) for row in rows.first)
-        names = links.table.schema.names
-        unused = tuple(name for name in names if name not in links.ends)
-        counts = (rows.total, merged.new, rows.unknown, merged.duplicates, merged.loops)
-        report = LinkReport(*counts, tuple(examples), unused)
-        links.check(report)
-        self.callback.links(report)
-        return report
-
-    def fields(self, new: NewNodes, sizes: list[int], merged: Merged) -> dict[str, Any]:
+    def fields(self, new: NewNodes, sizes: list[int], merged: MergeCounts) -> dict[str, Any]:
         """The fields of the manifest that change, except the source and the files."""
         old = self.store.manifest
         return {
             "labelled": (np.array(old.labelled, np.int64) + new.labelled).tolist(),
             "sizes": sizes,
             "counts": merged.counts,
-            "loops": old.loops + merged.loops + merged.isolated - merged.dropped,
+            "loops": old.loops + int(merged.loops.sum()) + merged.isolated - merged.dropped,
+            "own_loops": merged.own_loops,
         }
 
     def source(
-        self, nodes: TableLike, links: LinkTable | None, report: LinkReport | None, merged: Merged
+        self, nodes: TableLike, links: NewLinks, report: LinkReport | None, merged: MergeCounts
     ) -> dict[str, Any]:
         """What the store was built from, for people, with this append."""
         source, one = self.store.manifest.source, dict[str, Any]()
         if nodes is not None:
             one["nodes"] = Path(open_table(nodes, "the node table").name).name
-        if links is not None:
-            one |= {"edges": Path(links.table.name).name, "links": str(report)}
+        if links.files:
+            names = ", ".join(file.path.name for file in links.files)
+            one |= {"edges": names, "links": str(report)}
         one |= {"isolated": merged.isolated, "linked": merged.dropped}
         return {**source, "appended": [*source.get("appended", []), one]}
 
@@ -212,7 +215,8 @@ def _check_columns(store: Store) -> None:
             f"{store.directory} is a synthetic graph, which has no columns, so tables cannot be "
             "appended to it. Generate a larger graph with 'linkdist store synth'."
         )
-    manifest = store.manifest
-    if manifest.task != "classification" or manifest.K > 1 or manifest.weighted:
-        rule = "tables can be appended to stores of one class per node and of plain links"
-        raise StoreError(f"{rule}; {store.directory} has others. Build it again from all tables.")
+    if store.weighted and store.manifest.own_loops is None:
+        raise StoreError(
+            f"{store.directory} does not record the average weight of its links, so links cannot "
+            "be appended to it. Build it again from all tables."
+        )

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from linkdist.data.graph import UNKNOWN, IntArray
+from linkdist.data.graph import IntArray, Labels
 from linkdist.errors import OptionError, StoreError
 from linkdist.progress import Callback
 from linkdist.store.format import (
     HEADER,
+    LABELS,
     MAX_PARTS,
     Columns,
     Manifest,
@@ -34,9 +35,10 @@ from linkdist.store.partition import Batch, as_float16
 from linkdist.store.plan import format_memory
 from linkdist.store.reader import Store
 from linkdist.tables.io import BATCH, TableLike, open_table
-from linkdist.tables.labels import encode_labels, without_unknown
+from linkdist.tables.label_warnings import named
 from linkdist.tables.node_table import NodeTable, check_ids
 from linkdist.tables.parsing import single_values, text_of
+from linkdist.tables.targets import LabelFormat, count_labels, label_values
 from linkdist.tables.validation import SHOWN, Problems, show_value
 
 NODE_BYTES = 128
@@ -158,7 +160,7 @@ def write_new_nodes(
     most, ids, labelled = memory // NODE_BYTES, list[pa.Array](), np.zeros(store.C, np.int64)
     for text, y, x in reader.batches():
         ids.append(text)
-        labelled += np.bincount(y[y != UNKNOWN], minlength=store.C)
+        labelled += np.array(list(count_labels(y, store.classes).values()), dtype=np.int64)
         if writer.count + len(text) > most:
             raise OptionError(
                 f"{reader.name} has more than {most} rows, the most that a memory of "
@@ -222,22 +224,17 @@ class _Reader:
         self, store: Store, columns: Columns, table: TableLike, callback: Callback
     ) -> None:
         opened = open_table(table, "the node table")
-        self.name, self._store, self._columns, self._callback = (
-            opened.name,
-            store,
-            columns,
-            callback,
-        )
+        self.name, self._store, self._id, self._callback = opened.name, store, columns.id, callback
         self._nodes = NodeTable(opened, columns.id, columns.label, store.encoders)
+        self._format = LabelFormat.of(store.about, store.classes)
         self._new_classes: Counter[str] = Counter()
 
     def batches(self) -> Iterator[Batch]:
         """Batches of ids, labels and features, which are as the store has them."""
-        nodes, columns, problems = self._nodes, self._columns, self._nodes.problems
+        nodes, problems = self._nodes, self._nodes.problems
         for first_row, batch in nodes.batches(BATCH, self._callback.progress):
-            ids = text_of(single_values(batch, columns.id, problems))
-            text = text_of(single_values(batch, nodes.labels[0], problems))
-            y, new = encode_labels(without_unknown(text, columns.unknown), self._store.classes)
+            ids = text_of(single_values(batch, self._id, problems))
+            y, new = self._format.encode(self._labels(batch), first_row, problems)
             self._new_classes.update(new)
             x = nodes.present.transform(batch, first_row, problems)
             if not problems and not self._new_classes:  # else nothing will be appended
@@ -245,13 +242,19 @@ class _Reader:
             else:
                 yield ids, y[:0], x[:0]
 
+    def _labels(self, batch: pa.RecordBatch) -> pa.Array:
+        """Labels as they are written; a column that is missing is a problem already."""
+        if not self._nodes.has_labels:
+            return pa.nulls(batch.num_rows, pa.large_string())
+        return label_values(batch, self._nodes.labels, self._nodes.problems)
+
     def found(self, ids: pa.Array) -> Problems:
         """All problems of the table; values that are not used as they are become notes."""
         nodes, problems = self._nodes, self._nodes.problems
         nodes.check_rows(len(ids))
-        if self._columns.id in nodes.columns:
-            check_ids(ids, self._columns.id, problems)
-        rule = f"column {self._columns.label!r} contains classes that the store does not have"
+        if self._id in nodes.columns:
+            check_ids(ids, self._id, problems)
+        rule = f"{named(nodes.labels)} contains classes that the store does not have"
         advice = "leave these labels empty, or build the store again"
         new = sorted(self._new_classes.items())
         names = [f"{name!r} ({rows} rows)" for name, rows in new]
@@ -279,7 +282,7 @@ class _PartsWriter:
         self._part: _PartWriter | None = None
         self.count = 0
 
-    def add(self, ids: pa.Array, y: IntArray, x: Any) -> None:  # noqa: ANN401
+    def add(self, ids: pa.Array, y: Labels, x: Any) -> None:  # noqa: ANN401
         """Add nodes; without labels, they are only counted."""
         start, room = 0, self._room
         while start < len(y):
@@ -319,16 +322,16 @@ class _PartWriter:
 
     def __init__(self, generation: Generation, number: int) -> None:
         self.number, self._generation = number, generation
-        self._ids, self._labels = list[pa.Array](), list[npt.NDArray[np.int32]]()
+        self._ids, self._labels = list[pa.Array](), list[npt.NDArray[Any]]()
         self._entries = [np.zeros(1, np.int64)]
         names = feature_files(number, generation.store.kind)
         self._names = names[:2]  # indptr is written at the end
         for name in self._names:
             generation.path(name).write_bytes(bytes(HEADER))
 
-    def add(self, ids: pa.Array, y: npt.NDArray[np.integer[Any]], x: Any) -> None:  # noqa: ANN401
+    def add(self, ids: pa.Array, y: npt.NDArray[Any], x: Any) -> None:  # noqa: ANN401
         self._ids.append(ids)
-        self._labels.append(y.astype(np.int32))
+        self._labels.append(y.astype(LABELS[self._generation.store.task]))
         if self._generation.store.kind == "csr":
             self._entries.append(np.diff(x.indptr).astype(np.int64))
             arrays = [x.data, x.indices.astype(np.int32)]

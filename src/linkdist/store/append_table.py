@@ -1,4 +1,4 @@
-"""The link table of an append: its rows as hashes of ids, a chunk at a time."""
+"""The link tables of an append: their rows as hashes of ids, a chunk at a time."""
 
 from __future__ import annotations
 
@@ -10,42 +10,59 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from linkdist.progress import Progress
 from linkdist.store.keys import Keys, hash64
+from linkdist.store.link_source import (
+    LinkFile,
+    LinkPlan,
+    LinkRows,
+    link_rows,
+    open_links,
+    survey_links,
+)
 from linkdist.store.partition import grouped
 from linkdist.store.reader import Store
-from linkdist.tables.io import Table, TableLike, open_table
-from linkdist.tables.links import LINKS, LinkReport, link_batches, link_ends
+from linkdist.tables.io import TableLike
+from linkdist.tables.link_columns import BUILT
+from linkdist.tables.links import LINKS
 from linkdist.tables.parsing import as_mask
 from linkdist.tables.source import Tables
 from linkdist.tables.trained_columns import with_trained_columns
-from linkdist.tables.validation import SHOWN, Problems
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a link table.
+    """Some rows of link tables.
 
     Attributes
     ----------
     keys : (m, 2) uint64 array
         The hashes of the ids of the rows that have two.
-    rows : (m,) int64 array
-        The numbers of these rows, counted from 1.
-    missing : (k,) int64 array
+    rows : (m,) uint64 array
+        The numbers of these rows, counted from 1 through all tables.
+    relation : (m,) uint8 array
+        The positions of their relations.
+    weights : (m,) float32 array
+        Their weights; 1 if links have no weights.
+    missing : (k,) uint64 array
         The numbers of the rows that lack an id.
     """
 
     keys: Keys
-    rows: npt.NDArray[np.int64]
-    missing: npt.NDArray[np.int64]
+    rows: Keys
+    relation: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.float32]
+    missing: Keys
 
     @classmethod
     def joined(cls, parts: list[Chunk]) -> Chunk:
         """Join chunks; without any, the result is empty."""
-        none = np.empty(0, np.int64)
+        none = np.empty(0, np.uint64)
         return cls(
             np.concatenate([np.empty((0, 2), np.uint64), *(part.keys for part in parts)]),
             np.concatenate([none, *(part.rows for part in parts)]),
+            np.concatenate([np.empty(0, np.uint8), *(part.relation for part in parts)]),
+            np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)]),
             np.concatenate([none, *(part.missing for part in parts)]),
         )
 
@@ -55,76 +72,49 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class LinkTable:
-    """A link table and the columns of the two nodes of a link."""
+class NewLinks:
+    """The link tables of an append, which may be none, and what their links are."""
 
-    table: Table
-    ends: tuple[str, str]
+    files: list[LinkFile]
+    plan: LinkPlan
+
+    @classmethod
+    def none(cls, store: Store) -> NewLinks:
+        """No link tables, for an append that has nodes only."""
+        return cls([], LinkPlan((), store.relations, store.directed, store.weighted))
 
     @classmethod
     def open(
-        cls, edges: TableLike, source: str | None, target: str | None, store: Store
-    ) -> LinkTable:
-        """Open a link table, which is read as that of the store."""
+        cls,
+        edges: TableLike,
+        source: str | None,
+        target: str | None,
+        store: Store,
+        progress: Progress,
+    ) -> NewLinks:
+        """Open link tables, which are read as those of the store, and check their columns.
+
+        Raises
+        ------
+        TableError, OptionError
+            If columns are missing, or with all relations and weights that the store cannot have.
+        """
         tables = Tables(None, edges, "", "", source=source, target=target)
-        tables = with_trained_columns(tables, store.about)
-        table = open_table(tables.edges, "the link table")
-        return cls(table, link_ends(table, tables.source, tables.target))
+        tables = with_trained_columns(tables, store.about, BUILT)
+        files = open_links(tables, store.relations)
+        return cls(files, survey_links(files, store.directed, progress, store.relations))
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """Read the table in chunks of about `size` rows, or more if a batch is larger."""
-        batches = link_batches(self.table, self.ends, min(LINKS, size))
-        hashed = (_hashed(*batch) for batch in batches)
-        return map(Chunk.joined, grouped(hashed, len, size))
-
-    def texts(self, rows: tuple[int, ...]) -> dict[int, list[str | None]]:
-        """The two ids of some rows."""
-        found = dict[int, list[str | None]]()
-        for first, *texts in link_batches(self.table, self.ends) if rows else ():
-            there = [row for row in rows if first <= row < first + len(texts[0])]
-            found |= {row: [text[row - first].as_py() for text in texts] for row in there}
-            if len(found) == len(rows):
-                break
-        return found
-
-    def check(self, report: LinkReport) -> None:
-        """Raise an error if no row of the table connects two nodes."""
-        problems, (one, other) = Problems(self.table.place), self.ends
-        if not report.total:
-            problems.add("the table has no rows. Leave it out, or add links")
-        elif report.unknown == report.total:
-            rule = f"columns {one!r} and {other!r} must contain ids of the store or of new nodes"
-            lost = [row for row, _ in report.examples], [value for _, value in report.examples]
-            problems.rows(f"{rule}, but no row contains two of them", *lost, report.unknown)
-        problems.check(self.table.name)
+        """Read the tables in chunks of about `size` rows, or more if a batch is larger."""
+        batches = link_rows(self.files, self.plan, min(LINKS, size), done=0)
+        return map(Chunk.joined, grouped(map(_hashed, batches), len, size))
 
 
-@dataclass
-class RowCounts:
-    """Counts of the rows of a link table.
-
-    Attributes
-    ----------
-    total, unknown : int
-        Number of rows, and of those with an unknown node.
-    first : tuple of int
-        The first rows with an unknown node.
-    """
-
-    total: int = 0
-    unknown: int = 0
-    first: tuple[int, ...] = ()
-
-    def add(self, chunk: Chunk, known: npt.NDArray[np.bool_]) -> None:
-        """Add the rows of a chunk; `known` says which of its links have two known nodes."""
-        lost = np.concatenate([chunk.rows[~known], chunk.missing])
-        self.total += len(chunk)
-        self.unknown += len(lost)
-        self.first = tuple(sorted([*self.first, *np.sort(lost)[:SHOWN].tolist()])[:SHOWN])
-
-
-def _hashed(row: int, sources: pa.Array, targets: pa.Array) -> Chunk:
-    there = as_mask(pc.and_(sources.is_valid(), targets.is_valid()))
-    rows = np.arange(row, row + len(there))
-    keys = [hash64(text.filter(pa.array(there))) for text in (sources, targets)]
-    return Chunk(np.stack(keys, axis=1), rows[there], rows[~there])
+def _hashed(batch: LinkRows) -> Chunk:
+    ends = batch.sources, batch.targets
+    there = as_mask(pc.and_(ends[0].is_valid(), ends[1].is_valid()))
+    rows = np.arange(batch.row, batch.row + len(there), dtype=np.uint64)
+    keys = [hash64(text.filter(pa.array(there))) for text in ends]
+    relation = np.broadcast_to(np.asarray(batch.relation, np.uint8), len(there))[there]
+    weights = np.ones(len(there), np.float32) if batch.weights is None else batch.weights
+    return Chunk(np.stack(keys, axis=1), rows[there], relation, weights[there], rows[~there])

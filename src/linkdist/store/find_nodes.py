@@ -8,6 +8,7 @@ on the size of a part.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from linkdist.data.graph import IntArray
 from linkdist.store.append_nodes import NewNodes, Room
@@ -107,6 +108,12 @@ class NodeIndex:
         part, row = (found[places] for found in find_rows(self._store, distinct, progress))
         m = len(keys)
         return self._with_new(keys, part[:m], row[:m]), (part[m:], row[m:])
+
+    def known(self, texts: set[str]) -> set[str]:
+        """Those of some texts that are ids of old or new nodes."""
+        asked = sorted(texts)
+        part, _ = self.find(hash64(pa.array(asked, pa.large_string())), lambda done: None)
+        return {text for text, number in zip(asked, part.tolist(), strict=True) if number >= 0}
 
     def _with_new(self, keys: Keys, part: IntArray, row: IntArray) -> tuple[IntArray, IntArray]:
         if len(self._nodes.keys):

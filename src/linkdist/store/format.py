@@ -1,4 +1,4 @@
-"""The files of a store: names, .npy headers and the manifest.
+"""The files of a store: names and the manifest.
 
     STORE/
       manifest.json            written last
@@ -21,22 +21,15 @@ a directed link is stored once, in either direction; a directed self-loop has th
 A directory without a manifest is an unfinished store, and nothing reads it. What an append writes
 has its generation in its name, such as links/0001-0003.1.npy, so that the files of the manifest
 that it replaces stay as they are (`linkdist.store.generation`).
-
-NumPy pads the header of any one- or two-dimensional array to 128 bytes. So the length of a file
-gives its number of rows, a file can grow before its header is written, and a reader that knows the
-shape compares bytes instead of parsing a header.
 """
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from linkdist._files import read_regular, replace_text
@@ -45,6 +38,9 @@ from linkdist.artifacts.manifest import some
 from linkdist.data.graph import TASKS
 from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import ModelError, StoreError
+from linkdist.store.npy import HEADER as HEADER
+from linkdist.store.npy import npy_header as npy_header
+from linkdist.store.npy import rows_in as rows_in
 from linkdist.tables.feature_encoder import FeatureEncoder
 
 FORMAT, VERSION = "linkdist store", 3
@@ -63,9 +59,6 @@ LABELS = {"classification": "int32", "multilabel": "int8", "regression": "float3
 MAX_PARTS = 9999
 """The largest number of parts: file names have four digits for it."""
 
-HEADER = 128
-"""Number of bytes of a .npy header."""
-
 REBUILD = "Build it again, or copy it again from where it was built."
 NOT_A_STORE = "Name a directory that 'linkdist store build' or 'linkdist store synth' wrote."
 
@@ -78,6 +71,13 @@ class File(NamedTuple):
     size: Count
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     generation: Count = 0
+
+
+class OwnLoopCount(NamedTuple):
+    """The self-loops of nodes without links: their number, and the weight that each of them has."""
+
+    number: Count
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Columns(BaseModel):
@@ -125,6 +125,9 @@ class Manifest(BaseModel, frozen=True):
         Number of links of each bucket, in the order of `buckets`.
     loops : int
         Number of links that are self-loops.
+    own_loops : OwnLoopCount or None
+        The self-loops of nodes without links, whose weight is the average weight of all other
+        links; None if links have no weights.
     relations : tuple of str
         Names of the relations of links.
     directed, weighted : bool
@@ -153,6 +156,7 @@ class Manifest(BaseModel, frozen=True):
     hashed: Annotated[Count, Field(ge=1)]
     counts: tuple[Count, ...]
     loops: Count
+    own_loops: OwnLoopCount | None = None
     relations: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_RELATIONS)] = LINKS
     directed: Annotated[bool, Field(strict=True)]
     weighted: Annotated[bool, Field(strict=True)]
@@ -409,36 +413,3 @@ def expected_files(
     for part in range(P):
         names += [*feature_files(part, kind), *(part_file(part, end) for end in ends)]
     return names + [one for a, b in buckets(P) for one in bucket_files(a, b, heads, weighted)]
-
-
-def npy_header(shape: tuple[int, ...], dtype: npt.DTypeLike) -> bytes:
-    """The first 128 bytes of a .npy file, as `numpy.save` writes them.
-
-    Examples
-    --------
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.zeros((3, 2), np.uint32))
-    >>> file.getvalue() == npy_header((3, 2), "uint32") + bytes(24)
-    True
-    """
-    file = io.BytesIO()
-    fields = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, fields)
-    header = file.getvalue()
-    if len(header) != HEADER:
-        raise ValueError(f"the header has {len(header)} bytes: {shape} has too many dimensions")
-    return header
-
-
-def rows_in(path: Path, width: int) -> int:
-    """The number of rows of `width` bytes in a .npy file, from its length.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/links.npy", np.zeros((3, 2), np.uint32))
-    ...     rows_in(Path(folder, "links.npy"), 8)
-    3
-    """
-    return (path.stat().st_size - HEADER) // width
