@@ -129,9 +129,11 @@ def append(
         ),
     ] = None,
     edges: Annotated[
-        Path | None,
+        list[Path] | None,
         Option(
-            metavar="TABLE", help="A table of new links, with two columns of ids, new or old ones."
+            metavar="TABLE",
+            help="A table of new links between any two nodes, with the columns of the link table "
+            "that the store was built from. Repeat --edges if each table was a relation.",
         ),
     ] = None,
     source: Annotated[
@@ -150,8 +152,8 @@ def append(
 ) -> None:
     """Append new nodes, new links or both to a store, without building it again.
 
-    The kinds of columns, their statistics and the classes stay as they are. Only files that change
-    are written. If the command is interrupted, the store is as it was.
+    The kinds of columns, their statistics, the classes and the relations stay as they are. Only
+    files that change are written. If the command is interrupted, the store is as it was.
 
     linkdist store append store --nodes new_nodes.csv --edges new_links.csv
     """
@@ -161,7 +163,10 @@ def append(
     size = parse_memory(memory)
     advice = "The store is not damaged. Start again with:"
     with Bars(quiet, lambda: f"{advice}\n{same_command()}") as bars:
-        append(directory, nodes, edges, source=source, target=target, memory=size, callback=bars)
+        append(
+            directory, nodes, edges or None, source=source, target=target, memory=size,
+            callback=bars,
+        )  # fmt: skip
     info(directory)
 
 
@@ -207,7 +212,7 @@ def _rows(found: Store) -> list[tuple[str, Any]]:
         ("features", f"{found.d}, {found.kind}"),
         ("task", found.task),
         *_label_rows(found),
-        ("parts", P),
+        ("parts", f"{P}, {P - manifest.hashed} of them appended" if manifest.hashed < P else P),
         ("on disk", format_memory(sum(files.values()))),
         ("largest part", f"{part:04}: {manifest.sizes[part]} nodes, {format_memory(held[part])}"),
         ("largest bucket", f"{bucket_file(*bucket[1])}: {bucket[0]} links"),
