@@ -134,7 +134,7 @@ def no_nodes(C: int) -> NewNodes:
 def write_new_nodes(
     generation: Generation, table: TableLike, room: Room, memory: int, callback: Callback
 ) -> NewNodes:
-    """Write the parts of new nodes; missing and duplicate ids are among the `problems`.
+    r"""Write the parts of new nodes; missing and duplicate ids are among the `problems`.
 
     Parameters
     ----------
@@ -153,6 +153,26 @@ def write_new_nodes(
     ------
     TableError, OptionError
         If the table cannot be read, or if it has too many rows.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.build import build
+    >>> from linkdist.store.generation import open_generation
+    >>> from linkdist.tables.source import Tables
+    >>> with TemporaryDirectory() as folder:
+    ...     nodes, links = Path(folder, "nodes.csv"), Path(folder, "links.csv")
+    ...     _ = nodes.write_text("id,class,age\n7,a,1\n8,b,2\n")
+    ...     _ = links.write_text("a,b\n7,8\n")
+    ...     store = build(Tables(nodes, links, "id", "class"), Path(folder, "store"))
+    ...     with open_generation(store.directory) as generation:
+    ...         table = {"id": [9, 10], "class": ["b", None], "age": [1, 2]}
+    ...         room = Room.of(store.manifest)
+    ...         new = write_new_nodes(generation, table, room, 1 << 20, Callback())
+    ...         labels = np.load(generation.path("parts/0001.labels.npy"))
+    >>> new.ids.to_pylist(), new.labelled.tolist(), labels.tolist()
+    (['9', '10'], [0, 1], [1, -1])
     """
     store = generation.store
     reader = _Reader(store, _columns(store), table, callback)
@@ -175,7 +195,7 @@ def write_new_nodes(
 
 
 def check_new(nodes: NewNodes, store: Store, part: IntArray, row: IntArray) -> None:
-    """Raise an error with all problems of a node table, also ids that the store has already.
+    r"""Raise an error with all problems of a node table, also ids that the store has already.
 
     Parameters
     ----------
@@ -185,6 +205,23 @@ def check_new(nodes: NewNodes, store: Store, part: IntArray, row: IntArray) -> N
         The store as it was.
     part, row : (n,) int64 array
         Where the store has the ids of the new nodes; -1 where it does not.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.build import build
+    >>> from linkdist.tables.source import Tables
+    >>> ids = pa.array(["9", "8"], pa.large_string())
+    >>> new = NewNodes(ids, hash64(ids), np.zeros(2, np.int64), Problems(), "new.csv")
+    >>> with TemporaryDirectory() as folder:
+    ...     nodes, links = Path(folder, "nodes.csv"), Path(folder, "links.csv")
+    ...     _ = nodes.write_text("id,class,age\n7,a,1\n8,b,2\n")
+    ...     _ = links.write_text("a,b\n7,8\n")
+    ...     store = build(Tables(nodes, links, "id", "class"), Path(folder, "store"))
+    ...     check_new(new, store, np.array([-1, 0]), np.array([-1, 1]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    linkdist.errors.TableError: new.csv: column 'id' contains ids that the store has already; ...
     """
     if not len(nodes.ids):
         return

@@ -153,6 +153,18 @@ def remove_leftovers(directory: Path) -> None:
 
     A killed append leaves new files, or files that it has replaced. Only names that a build or an
     append gives are removed. What cannot be removed does no harm.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.synthetic import Planted, synth
+    >>> with TemporaryDirectory() as folder:
+    ...     store = synth(f"{folder}/store", Planted(4, 8), parts=1)
+    ...     labels = store.directory / "parts/0000.labels.npy"
+    ...     _ = labels.with_name("0000.labels.1.npy").write_bytes(b"from a killed append")
+    ...     remove_leftovers(store.directory)
+    ...     sorted(path.name for path in labels.parent.glob("*.labels*"))
+    ['0000.labels.npy']
     """
     manifest = Manifest.read(directory)
     named = {directory / manifest.path(name) for name in manifest.files}
