@@ -262,6 +262,20 @@ def test_a_loop_of_a_linked_node_with_the_average_weight_is_kept(store):
     assert weights_of(found)["cites", "n2", "n2"] == pytest.approx(13 / 3)
 
 
+def test_loops_of_two_relations_are_kept(tmp_path):
+    names = RELATIONS[:2]
+    rows = [*(("n0", "n1", one, 1.0) for one in names), *(("n2", "n2", one, 1.0) for one in names)]
+    nodes = {"id": IDS[:OLD], "age": AGES[:OLD], "y": ["a", "b", "a", None]}
+    options = {"label": "y", "relation": "kind"}
+    with small():
+        store = build_from(tmp_path, "store", nodes, rows, options, "column", 1)
+        new = [("n2", "n3", "cites", 1.0)]
+        store = append(store.directory, None, table_of(new, options))
+        rebuilt = build_from(tmp_path, "rebuilt", nodes, rows + new, options, "column", 1)
+    assert store.loops == 2
+    assert_same(store, rebuilt, OLD)
+
+
 def refused(store, *tables, kind=TableError):
     before = tree(store)
     with pytest.raises(kind) as found:
