@@ -34,6 +34,19 @@ def report_new_links(
     ------
     TableError
         Lists the tables without a row that connects two nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from linkdist.store.link_source import LinkPlan
+    >>> table = {"a": ["x", "x", "x"], "b": ["y", "y", "z"]}
+    >>> file = LinkFile(None, table, ("a", "b"), None, None)
+    >>> links = NewLinks([file], LinkPlan((3,), ("links",), False, False))
+    >>> lost = {"unknown": [1], "first": {"unknown": [[3]]}}
+    >>> merged = MergeCounts(new=np.array([1]), duplicates=np.array([1]), loops=np.array([0]))
+    >>> print(report_new_links(links, lost, merged, lambda texts: texts & {"x", "y"}))
+    1 links from 3 rows; duplicates merged: 1; links to unknown nodes skipped: 1 (first: 'z' in \
+row 3).
     """
     reports, errors = dict[str | None, LinkReport](), list[TableError]()
     for t, file in enumerate(links.files):

@@ -19,12 +19,32 @@ from linkdist.store.resolve_links import Merged
 
 
 def store_code(store: Store) -> LinkCode:
-    """How the links of a store become numbers."""
+    """How the links of a store become numbers.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.synthetic import Planted, synth
+    >>> with TemporaryDirectory() as folder:
+    ...     store_code(synth(f"{folder}/store", Planted(4, 8), parts=1))
+    LinkCode(heads=1, directed=False)
+    """
     return LinkCode(store.manifest.K, store.directed)
 
 
 def stored_links(store: Store, a: int, b: int) -> Merged:
-    """The links of a bucket as sorted numbers, and their weights."""
+    """The links of a bucket as sorted numbers, and their weights.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from linkdist.store.synthetic import Planted, synth
+    >>> with TemporaryDirectory() as folder:
+    ...     store = synth(f"{folder}/store", Planted(4, 2, seed=1), parts=1)
+    ...     keys, weights = stored_links(store, 0, 0)
+    >>> [divmod(key, 1 << 32) for key in keys.tolist()], weights
+    ([(0, 0), (1, 1), (2, 2), (3, 3)], None)
+    """
     pairs, heads, weights = store.bucket(a, b)
     return Merged(store_code(store).pack(pairs[:, 0], pairs[:, 1], heads, within=False), weights)
 
