@@ -179,7 +179,7 @@ def move_into_place(aside: Path, target: Path) -> None:
     ...     [path.name for path in Path(folder).iterdir()]
     ['old']
     """
-    _sync_folder(aside)
+    sync_folder(aside)
     if not target.exists():
         aside.rename(target)
     elif not _exchange(aside, target):
@@ -187,7 +187,7 @@ def move_into_place(aside: Path, target: Path) -> None:
         target.rename(old)
         aside.rename(target)
         shutil.rmtree(old, ignore_errors=True)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     shutil.rmtree(aside, ignore_errors=True)  # after an exchange, the old directory
 
 
@@ -416,7 +416,15 @@ def _lock(file: IO[bytes]) -> bool:
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Store the names of a folder, so that they survive a crash of the system.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     sync_folder(Path(folder))
+    """
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:

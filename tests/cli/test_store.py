@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 from linkdist.store.reader import Store
-from tests.stores import build_papers
+from tests.stores import build_papers, write
 
 
 def words(text):
@@ -45,6 +46,60 @@ def test_build_info_and_check(build, command, tmp_path):
     code, out, _ = command("store", "check", tmp_path / "store")
     assert code == 0
     assert "is valid: all digests match" in out
+
+
+def test_append_writes_new_rows_and_shows_the_store(command, papers, tmp_path):
+    nodes = pa.csv.read_csv(papers / "nodes.csv")
+    links = pa.csv.read_csv(papers / "links.csv")
+    for name, rows in {"old": nodes[:1000], "new": nodes[1000:]}.items():
+        write(tmp_path / f"{name}.csv", rows)
+    line = ("store", "build", "--nodes", tmp_path / "old.csv", "--edges", papers / "links.csv")
+    line = (*line, "--id", "paper", "--label", "field", "--parts", 3, "--out", tmp_path / "store")
+    assert command(*line)[0] == 0
+    line = ("store", "append", tmp_path / "store", "--memory", "1GB")
+    code, out, err = command(
+        *line, "--nodes", tmp_path / "new.csv", "--edges", papers / "links.csv"
+    )
+    assert code == 0, err
+    assert f"from {len(links)} rows; duplicates merged: " in err
+    said = words(out)
+    assert "nodes 1200" in said
+    assert "links 4703, 0 of them self-loops" in said
+    assert "parts 4, 1 of them appended" in said
+    assert command("store", "check", tmp_path / "store")[0] == 0
+    code, out, err = command(*line, "--nodes", tmp_path / "new.csv")
+    assert code == 2
+    assert not out
+    assert "contains ids that the store has already; leave out these rows" in words(err)
+    code, _, err = command(*line)
+    assert code == 2
+    assert "there is nothing to append. Give --nodes, --edges or both." in words(err)
+
+
+def test_append_takes_a_table_for_each_relation(command, tmp_path):
+    ids = [f"n{i}" for i in range(8)]
+    nodes = {"id": ids, "class": list("abababab"), "age": [float(i) for i in range(8)]}
+    write(tmp_path / "nodes.csv", nodes)
+    line = ("store", "build", "--nodes", tmp_path / "nodes.csv", "--id", "id", "--label", "class")
+    for name in ("cites", "knows"):
+        (tmp_path / "new").mkdir(exist_ok=True)
+        write(tmp_path / f"{name}.csv", {"from": ids[:2], "to": ids[2:4]})
+        line = (*line, "--edges", tmp_path / f"{name}.csv")
+    code, out, err = command(*line, "--out", tmp_path / "store")
+    assert code == 0, err
+    assert "appended" not in out
+    line = ("store", "append", tmp_path / "store")
+    for name in ("knows", "likes"):
+        write(tmp_path / f"new/{name}.csv", {"from": ids[4:6], "to": ids[6:]})
+    code, _, err = command(*line, "--edges", tmp_path / "new/knows.csv")
+    assert code == 0, err
+    assert "2 links from 2 rows; links of each relation: knows 2." in words(err)
+    assert Store.open(tmp_path / "store").m == 6, "no node is without links"
+    edges = ("--edges", tmp_path / "new/likes.csv", "--edges", tmp_path / "new/knows.csv")
+    code, _, err = command(*line, *edges)
+    assert code == 2
+    rule = "the store was built with the relations cites, knows; found others: 'likes' (2 rows)"
+    assert rule in words(err)
 
 
 def test_check_ends_with_1_where_there_is_a_problem(command, papers, tmp_path):

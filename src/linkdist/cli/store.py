@@ -1,4 +1,4 @@
-"""`linkdist store`: commands that build, generate, describe and check a graph on disk."""
+"""`linkdist store`: commands that build, extend, generate, describe and check a graph on disk."""
 
 from __future__ import annotations
 
@@ -118,6 +118,59 @@ def synth(graph: Synthetic, layout: Layout) -> None:
 
 
 @store.command()
+def append(
+    directory: StoreDir,
+    nodes: Annotated[
+        Path | None,
+        Option(
+            metavar="TABLE",
+            help="A table of new nodes, with the columns of the node table that the store was "
+            "built from.",
+        ),
+    ] = None,
+    edges: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="TABLE",
+            help="A table of new links between any two nodes, with the columns of the link table "
+            "that the store was built from. Repeat --edges if each table was a relation.",
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        Option(help="The column with the first id of a link. By default, it is that of the store."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Option(help="The column with the second id. By default, it is that of the store."),
+    ] = None,
+    memory: Annotated[
+        str,
+        Option(metavar="SIZE", help="The memory to use: 500MB, 2GB, 1.5GiB or a number of bytes."),
+    ] = "2GB",
+    quiet: Quiet = False,
+) -> None:
+    """Append new nodes, new links or both to a store, without building it again.
+
+    The kinds of columns, their statistics, the classes and the relations stay as they are. Only
+    files that change are written. If the command is interrupted, the store is as it was.
+
+    linkdist store append store --nodes new_nodes.csv --edges new_links.csv
+    """
+    from linkdist.store.append import append
+    from linkdist.store.plan import parse_memory
+
+    size = parse_memory(memory)
+    advice = "The store is not damaged. Start again with:"
+    with Bars(quiet, lambda: f"{advice}\n{same_command()}") as bars:
+        append(
+            directory, nodes, edges or None, source=source, target=target, memory=size,
+            callback=bars,
+        )  # fmt: skip
+    info(directory)
+
+
+@store.command()
 def info(directory: StoreDir) -> None:
     """Show what a store contains and how much memory training on it takes."""
     from linkdist.store.reader import Store
@@ -159,7 +212,7 @@ def _rows(found: Store) -> list[tuple[str, Any]]:
         ("features", f"{found.d}, {found.kind}"),
         ("task", found.task),
         *_label_rows(found),
-        ("parts", P),
+        ("parts", f"{P}, {P - manifest.hashed} of them appended" if manifest.hashed < P else P),
         ("on disk", format_memory(sum(files.values()))),
         ("largest part", f"{part:04}: {manifest.sizes[part]} nodes, {format_memory(held[part])}"),
         ("largest bucket", f"{bucket_file(*bucket[1])}: {bucket[0]} links"),

@@ -36,7 +36,7 @@ from linkdist.store.link_source import LinkFile, LinkPlan, link_rows, open_links
 from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
-from linkdist.store.resolve_links import HashIndex, count_links, resolve
+from linkdist.store.resolve_links import HashIndex, count_links, mean_weight, resolve
 from linkdist.tables.bag_encoders import Vocabulary
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.io import BATCH, open_table
@@ -300,6 +300,7 @@ class _Build:
             "hashed": layout.P,
             "counts": count_links(folder, layout.P),
             "loops": sum(links["loops"]) + links["isolated"],
+            "own_loops": _own_loops(links) if plan.weighted else None,
             "relations": plan.relations,
             "directed": plan.directed,
             "weighted": plan.weighted,
@@ -315,6 +316,11 @@ class _Build:
 
     def _progress(self, total: int) -> Callable[[int], None]:
         return lambda done: self.callback.progress(done, total)
+
+
+def _own_loops(links: dict[str, Any]) -> list[Any]:
+    """The number of self-loops of nodes without links, and their weight."""
+    return [links["isolated"], mean_weight(links)]
 
 
 def count_known(folder: Path, P: int, classes: tuple[str, ...]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The files of a store: names, .npy headers and the manifest.
+"""The files of a store: names and the manifest.
 
     STORE/
       manifest.json            written last
@@ -18,23 +18,18 @@ The links of a bucket are sorted by their rows, then by their heads. Within one 
 row comes first. The edge from part b to part a has the head `linkdist.data.links.reverse_head`, so
 a directed link is stored once, in either direction; a directed self-loop has the head of 'out'.
 
-A directory without a manifest is an unfinished store, and nothing reads it.
-
-NumPy pads the header of any one- or two-dimensional array to 128 bytes. So the length of a file
-gives its number of rows, a file can grow before its header is written, and a reader that knows the
-shape compares bytes instead of parsing a header.
+A directory without a manifest is an unfinished store, and nothing reads it. What an append writes
+has its generation in its name, such as links/0001-0003.1.npy, so that the files of the manifest
+that it replaces stay as they are (`linkdist.store.generation`).
 """
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from linkdist._files import read_regular, replace_text
@@ -43,6 +38,9 @@ from linkdist.artifacts.manifest import some
 from linkdist.data.graph import TASKS
 from linkdist.data.links import LINKS, MOST_RELATIONS
 from linkdist.errors import ModelError, StoreError
+from linkdist.store.npy import HEADER as HEADER
+from linkdist.store.npy import npy_header as npy_header
+from linkdist.store.npy import rows_in as rows_in
 from linkdist.tables.feature_encoder import FeatureEncoder
 
 FORMAT, VERSION = "linkdist store", 3
@@ -61,9 +59,6 @@ LABELS = {"classification": "int32", "multilabel": "int8", "regression": "float3
 MAX_PARTS = 9999
 """The largest number of parts: file names have four digits for it."""
 
-HEADER = 128
-"""Number of bytes of a .npy header."""
-
 REBUILD = "Build it again, or copy it again from where it was built."
 NOT_A_STORE = "Name a directory that 'linkdist store build' or 'linkdist store synth' wrote."
 
@@ -71,10 +66,18 @@ Count = Annotated[int, Field(strict=True, ge=0, lt=2**48)]
 
 
 class File(NamedTuple):
-    """The size of a file in bytes and its SHA-256 in hexadecimal."""
+    """The size of a file in bytes, its SHA-256 in hexadecimal, and the append that wrote it."""
 
     size: Count
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    generation: Count = 0
+
+
+class OwnLoopCount(NamedTuple):
+    """The self-loops of nodes without links: their number, and the weight that each of them has."""
+
+    number: Count
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Columns(BaseModel):
@@ -116,11 +119,15 @@ class Manifest(BaseModel, frozen=True):
         Number of nodes of each part.
     hashed : int
         Number of parts that were filled by hashing: the ids of part p < `hashed` are those whose
-        hash modulo `hashed` is p. The other parts contain nodes that were appended later.
+        hash modulo `hashed` is p. The other parts contain nodes that were appended later, in order
+        of arrival.
     counts : tuple of int
         Number of links of each bucket, in the order of `buckets`.
     loops : int
         Number of links that are self-loops.
+    own_loops : OwnLoopCount or None
+        The self-loops of nodes without links, whose weight is the average weight of all other
+        links; None if links have no weights.
     relations : tuple of str
         Names of the relations of links.
     directed, weighted : bool
@@ -133,7 +140,7 @@ class Manifest(BaseModel, frozen=True):
     source : dict
         What the store was built from, for people.
     files : dict of str to File
-        All files except the manifest, by their path in the store.
+        All files except the manifest, by their path in the store without the generation.
     """
 
     format: Literal["linkdist store"] = "linkdist store"
@@ -149,6 +156,7 @@ class Manifest(BaseModel, frozen=True):
     hashed: Annotated[Count, Field(ge=1)]
     counts: tuple[Count, ...]
     loops: Count
+    own_loops: OwnLoopCount | None = None
     relations: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_RELATIONS)] = LINKS
     directed: Annotated[bool, Field(strict=True)]
     weighted: Annotated[bool, Field(strict=True)]
@@ -207,6 +215,10 @@ class Manifest(BaseModel, frozen=True):
     def expected_files(self) -> list[str]:
         """The names of all files of the store except the manifest."""
         return expected_files(self.P, self.kind, self.synthetic, self.K, self.weighted)
+
+    def path(self, name: str) -> str:
+        """The path of a file in the store, with its generation."""
+        return generation_file(name, self.files[name].generation)
 
     def write(self, directory: Path) -> None:
         """Write the manifest, which makes the directory a store."""
@@ -343,6 +355,18 @@ def bucket_files(a: int, b: int, heads: int, weighted: bool) -> list[str]:
     return [bucket_file(a, b, end) for end in ends]
 
 
+def generation_file(name: str, generation: int) -> str:
+    """The name of a file with the generation that wrote it; 0 is the build.
+
+    Examples
+    --------
+    >>> generation_file("links/0001-0003.npy", 2), generation_file("links/0001-0003.npy", 0)
+    ('links/0001-0003.2.npy', 'links/0001-0003.npy')
+    """
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}.{generation}{dot}{ending}" if generation else name
+
+
 def feature_files(part: int, kind: str) -> list[str]:
     """The names of the files with the features of a part.
 
@@ -389,36 +413,3 @@ def expected_files(
     for part in range(P):
         names += [*feature_files(part, kind), *(part_file(part, end) for end in ends)]
     return names + [one for a, b in buckets(P) for one in bucket_files(a, b, heads, weighted)]
-
-
-def npy_header(shape: tuple[int, ...], dtype: npt.DTypeLike) -> bytes:
-    """The first 128 bytes of a .npy file, as `numpy.save` writes them.
-
-    Examples
-    --------
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.zeros((3, 2), np.uint32))
-    >>> file.getvalue() == npy_header((3, 2), "uint32") + bytes(24)
-    True
-    """
-    file = io.BytesIO()
-    fields = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, fields)
-    header = file.getvalue()
-    if len(header) != HEADER:
-        raise ValueError(f"the header has {len(header)} bytes: {shape} has too many dimensions")
-    return header
-
-
-def rows_in(path: Path, width: int) -> int:
-    """The number of rows of `width` bytes in a .npy file, from its length.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/links.npy", np.zeros((3, 2), np.uint32))
-    ...     rows_in(Path(folder, "links.npy"), 8)
-    3
-    """
-    return (path.stat().st_size - HEADER) // width

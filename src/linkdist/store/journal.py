@@ -195,7 +195,7 @@ def open_journal(
     except OSError as error:
         advice = "Choose a directory in a folder that you may write to."
         raise OptionError(f"{folder} cannot be created: {error.strerror}. {advice}") from error
-    with _locked(folder):
+    with locked(folder, "building in"):
         sweep(folder)
         plain = json.loads(json.dumps(request))
         state = _read_state(folder)
@@ -261,14 +261,34 @@ def _names(folder: Path) -> set[str]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other builds of this store out; the lock ends with the process."""
+def locked(folder: Path, doing: str) -> Iterator[None]:
+    """Keep other writers of a directory out; the lock ends with the process.
+
+    Parameters
+    ----------
+    folder : Path
+        The directory.
+    doing : str
+        What a process does that has the lock, for messages such as 'another process is building
+        in STORE'.
+
+    Raises
+    ------
+    StoreError
+        If another process has the lock, or has just replaced the directory.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, locked(Path(folder), "building in"):
+    ...     pass
+    """
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    ended = f"another process was building in {folder} until now. Run the same command again."
+    ended = f"another process was {doing} {folder} until now. Run the same command again."
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError as error:
@@ -278,7 +298,7 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             advice = "Wait for it, or choose another directory."
-            raise StoreError(f"another process is building in {folder}. {advice}") from error
+            raise StoreError(f"another process is {doing} {folder}. {advice}") from error
         except OSError:  # a file system without locks
             pass
         same = False  # a folder that was renamed or removed meanwhile took the lock with it

@@ -182,7 +182,7 @@ class LinkCode:
         if self.heads == 1:
             return unpack(keys), None
         heads = (keys & np.uint64((1 << HEAD_BITS) - 1)).astype(np.uint8)
-        return unpack(self._rows(keys)), heads
+        return unpack(self.without_heads(keys)), heads
 
     def relations(self, keys: Keys) -> npt.NDArray[np.uint64]:
         """The position of the relation of each link."""
@@ -191,10 +191,17 @@ class LinkCode:
 
     def is_loop(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Whether each of the links within one part is a self-loop."""
-        return is_loop(keys if self.heads == 1 else self._rows(keys))
+        return is_loop(self.without_heads(keys))
 
-    def _rows(self, keys: Keys) -> Keys:
-        """Links as numbers, without their heads."""
+    def is_own_loop(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Whether each is a self-loop of the first head, as nodes without links have them."""
+        first = keys & np.uint64((1 << HEAD_BITS) - 1) == 0 if self.heads > 1 else np.bool_(True)
+        return self.is_loop(keys) & first
+
+    def without_heads(self, keys: Keys) -> Keys:
+        """Links as the numbers that `pack` gives, without their heads."""
+        if self.heads == 1:
+            return keys
         keys = keys >> np.uint64(HEAD_BITS)
         mask = np.uint64((1 << ROW_BITS) - 1)
         return ((keys >> np.uint64(ROW_BITS)) << HALF) | (keys & mask)

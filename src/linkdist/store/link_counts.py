@@ -132,8 +132,8 @@ def _checked(
 ) -> LinkReport:
     """Add examples and columns to the report of a table, and check it."""
     lost = sorted([*rows["missing"], *rows["unknown"]])[:SHOWN]
-    texts = _texts(file, {*lost, *rows["duplicates"], *rows["loops"]})
-    examples = tuple((row, _unknown_id(texts[row], is_node)) for row in lost)
+    texts = read_texts(file, {*lost, *rows["duplicates"], *rows["loops"]})
+    examples = tuple((row, unknown_id(texts[row], is_node)) for row in lost)
     names = file.table.schema.names
     unused = tuple(name for name in names if name not in (*file.ends, *file.others))
     report = replace(report, examples=examples, unused=unused)
@@ -150,8 +150,15 @@ def _with_links(report: LinkReport, plan: LinkPlan, resolved: Counts) -> LinkRep
     return replace(report, weights=(low, high)) if plan.weighted else report
 
 
-def _texts(file: LinkFile, rows: set[int]) -> Texts:
-    """The ids in some rows of a link table."""
+def read_texts(file: LinkFile, rows: set[int]) -> Texts:
+    """The ids in some rows of a link table.
+
+    Examples
+    --------
+    >>> table = {"a": ["x", "y"], "b": ["y", "z"]}
+    >>> read_texts(LinkFile(None, table, ("a", "b"), None, None), {2})
+    {2: ['y', 'z']}
+    """
     found: Texts = {}
     for row, *texts in link_batches(file.table, file.ends) if rows else ():
         for wanted in rows:
@@ -162,8 +169,14 @@ def _texts(file: LinkFile, rows: set[int]) -> Texts:
     return found
 
 
-def _unknown_id(texts: list[str | None], is_node: Callable[[str], bool]) -> str | None:
-    """The first of the two ids of a row that is not the id of a node."""
+def unknown_id(texts: list[str | None], is_node: Callable[[str], bool]) -> str | None:
+    """The first of the two ids of a row that is not the id of a node.
+
+    Examples
+    --------
+    >>> unknown_id(["x", "y"], {"x"}.__contains__)
+    'y'
+    """
     for text in texts:
         if text is None or not is_node(text):
             return text

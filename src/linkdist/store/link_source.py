@@ -1,8 +1,8 @@
-"""The link tables of a build: their relations and weights, and their rows batch by batch.
+"""The link tables of a build or an append: their relations, their weights and their rows.
 
-Rows have one number in all tables: those of the second table follow those of the first. Relations
-and weights are checked in a first pass, because the numbers of the relations depend on all rows,
-and because an error should come before the long work.
+Rows are read batch by batch. They have one number in all tables: those of the second table follow
+those of the first. Relations and weights are checked in a first pass, because the numbers of the
+relations depend on all rows, and because an error should come before the long work.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pyarrow as pa
 from linkdist.data.links import LINKS as UNNAMED
 from linkdist.errors import TableError
 from linkdist.progress import Progress
-from linkdist.tables.io import Table, open_table
-from linkdist.tables.link_columns import RelationColumn, WeightColumn, relation_order
+from linkdist.tables.io import Table, TableLike, open_table
+from linkdist.tables.link_columns import BUILT, RelationColumn, WeightColumn, relation_order
 from linkdist.tables.links import (
     LINKS,
     LinkReport,
@@ -45,8 +45,8 @@ class LinkFile:
     ----------
     name : str or None
         Its relation, if each table is one.
-    path : Path
-        The file.
+    source : path or table
+        The file; an append also takes a table in memory.
     ends : tuple of str
         The columns of the two nodes of a link.
     relation, weight : str or None
@@ -54,7 +54,7 @@ class LinkFile:
     """
 
     name: str | None
-    path: Path
+    source: TableLike
     ends: tuple[str, str]
     relation: str | None
     weight: str | None
@@ -62,7 +62,18 @@ class LinkFile:
     @cached_property
     def table(self) -> Table:
         """The open table."""
-        return open_table(self.path)
+        name = "the link table" if self.name is None else f"the link table {self.name!r}"
+        return open_table(self.source, name)
+
+    @property
+    def path(self) -> Path:
+        """The file, or what messages call the table."""
+        return Path(self.table.name)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.ends, *self.others]
 
     @property
     def others(self) -> list[str]:
@@ -97,7 +108,7 @@ class LinkPlan:
     @property
     def starts(self) -> npt.NDArray[np.int64]:
         """The number of rows before each table."""
-        return np.cumsum([0, *self.rows[:-1]])
+        return np.cumsum([0, *self.rows])[:-1]
 
 
 class LinkRows(NamedTuple):
@@ -122,8 +133,15 @@ class LinkRows(NamedTuple):
     weights: npt.NDArray[np.float32] | None
 
 
-def open_links(tables: Tables) -> list[LinkFile]:
+def open_links(tables: Tables, known: tuple[str, ...] | None = None) -> list[LinkFile]:
     """Open the link tables, as `linkdist.tables.links.read_links` does.
+
+    Parameters
+    ----------
+    tables : Tables
+        The tables.
+    known : tuple of str, optional
+        The relations of a store to which the links are appended.
 
     Raises
     ------
@@ -132,10 +150,10 @@ def open_links(tables: Tables) -> list[LinkFile]:
     """
     files, errors = list[LinkFile](), list[TableError]()
     others = [name for name in (tables.relation, tables.weight) if name is not None]
-    for name, path in named_link_tables(tables.edges, tables.relation).items():
+    for name, path in named_link_tables(tables.edges, tables.relation, known).items():
         try:
             ends = link_ends(open_table(path), tables.source, tables.target, others)
-            files.append(LinkFile(name, Path(path), ends, tables.relation, tables.weight))
+            files.append(LinkFile(name, path, ends, tables.relation, tables.weight))
         except TableError as error:
             errors.append(error)
     raise_all(errors)
@@ -156,8 +174,25 @@ def raise_all(errors: list[TableError]) -> None:
         raise TableError(" ".join(map(str, errors))) from system
 
 
-def survey_links(files: list[LinkFile], directed: bool, progress: Progress) -> LinkPlan:
+def survey_links(
+    files: list[LinkFile],
+    directed: bool,
+    progress: Progress,
+    known: tuple[str, ...] | None = None,
+) -> LinkPlan:
     """Count the rows, find the relations, and check relations and weights.
+
+    Parameters
+    ----------
+    files : list of LinkFile
+        The tables.
+    directed : bool
+        Whether links have a direction.
+    progress : callable
+        Receives the number of rows that are read, and of all rows of a table.
+    known : tuple of str, optional
+        The relations of a store to which the links are appended. Others are errors, and tables may
+        be empty.
 
     Raises
     ------
@@ -171,14 +206,16 @@ def survey_links(files: list[LinkFile], directed: bool, progress: Progress) -> L
         try:
             rows.append(_survey(file, counts, problems, progress))
             if file.relation is not None:
-                relations = relation_order(counts, None, problems)
-            if not rows[-1] or problems:
+                relations = relation_order(counts, known, problems, BUILT)
+            elif known is not None and file.name is not None:
+                relation_order({file.name: rows[-1]}, known, problems, BUILT)
+            if problems or (known is None and not rows[-1]):
                 kept = LinkReport(total=rows[-1], kept=rows[-1])
                 check_links(file.path, file.ends, kept, problems=problems)
         except TableError as error:
             errors.append(error)
     raise_all(errors)
-    return LinkPlan(tuple(rows), relations, directed, files[0].weight is not None)
+    return LinkPlan(tuple(rows), known or relations, directed, files[0].weight is not None)
 
 
 def _survey(file: LinkFile, counts: dict[str, int], problems: Problems, progress: Progress) -> int:
@@ -221,7 +258,7 @@ def link_rows(files: list[LinkFile], plan: LinkPlan, size: int, done: int) -> It
     for number, (file, start) in enumerate(zip(files, plan.starts.tolist(), strict=True)):
         if done >= start + plan.rows[number]:
             continue
-        reader, rows = _Columns(file, number if len(files) > 1 else 0, plan.relations), 0
+        reader, rows = _Columns(file, plan.relations), 0
         for row, sources, targets, *values in link_batches(
             file.table, file.ends, size, file.others
         ):
@@ -236,10 +273,11 @@ def link_rows(files: list[LinkFile], plan: LinkPlan, size: int, done: int) -> It
 
 
 class _Columns:
-    """Reads the relations and weights of a table; without a column, its relation is `number`."""
+    """Reads the relations and weights of a table."""
 
-    def __init__(self, file: LinkFile, number: int, relations: tuple[str, ...]) -> None:
-        self._file, self._number, self._problems = file, number, Problems()
+    def __init__(self, file: LinkFile, relations: tuple[str, ...]) -> None:
+        self._file, self._problems = file, Problems()
+        self._number = 0 if file.name is None else relations.index(file.name)
         self._known = pa.array(relations, pa.large_string())
         self._weight = None
         if file.weight is not None:

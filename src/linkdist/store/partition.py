@@ -128,7 +128,11 @@ def write_nodes(
 
 
 def as_float16(
-    x: npt.NDArray[np.float32], path: Path, row: int, encoders: FeatureEncoder
+    x: npt.NDArray[np.float32],
+    path: Path | str,
+    row: int,
+    encoders: FeatureEncoder,
+    advice: str = "Give --dtype float32, or correct the table.",
 ) -> npt.NDArray[np.float16]:
     """Convert features to float16, or raise an error for the first one that is too large.
 
@@ -136,8 +140,8 @@ def as_float16(
     ----------
     x : (k, d) float32 array
         Features.
-    path, row, encoders
-        The table, the number of the first row and the columns, for the message.
+    path, row, encoders, advice
+        The table, the number of the first row, the columns and what to do, for the message.
 
     Examples
     --------
@@ -153,8 +157,7 @@ def as_float16(
         name = str(owners[feature])
         raise TableError(
             f"{path}: row {row + at} is {x[at, feature]:.6g} standard deviations from the mean of "
-            f"column {name!r}; the largest float16 is {np.finfo(np.float16).max:.0f}. Give --dtype "
-            "float32, or correct the table."
+            f"column {name!r}; the largest float16 is {np.finfo(np.float16).max:.0f}. {advice}"
         )
     return half
 

@@ -28,6 +28,14 @@ from linkdist.data.csr import checked_csr
 from linkdist.data.graph import UNKNOWN, IntArray
 from linkdist.data.links import Links
 from linkdist.errors import StoreError
+from linkdist.store.content import (
+    class_problem,
+    count_infinite,
+    head_problem,
+    label_problem,
+    row_problem,
+    weight_problem,
+)
 from linkdist.store.format import (
     HEADER,
     LABELS,
@@ -43,9 +51,6 @@ from linkdist.store.format import (
 from linkdist.store.plan import COPIES, label_bytes
 from linkdist.tables.feature_encoder import FeatureEncoder
 from linkdist.tables.source import LINK_ROLES, ROLES
-
-PIECE = 1 << 20
-"""Numbers that are checked at once."""
 
 _verified: set[tuple[str, int, int]] = set()
 """Path, size and time of the files that this process has compared with their digests."""
@@ -105,6 +110,8 @@ class Store:
         target = Path(directory).resolve()
         store = cls(target, Manifest.read(target))
         problems = store.size_problems()
+        if problems and store.is_outdated():  # an append ended meanwhile
+            return cls.open(directory)
         if problems:
             raise StoreError(f"{target} was damaged or changed: {some(problems, '; ')}. {REBUILD}")
         return store
@@ -258,16 +265,7 @@ class Store:
             return self._classes(name, part, UNKNOWN)
         shape = label_shape(self.manifest.sizes[part], self.task, self.C)
         y = self._array(name, LABELS[self.task], shape, finite=False)
-        if self.task == "regression":
-            bad, rule = int(np.isinf(y).sum()), "finite numbers, or NaN"
-        else:
-            unknown = (y == UNKNOWN).sum(axis=1)
-            wrong = ((y < UNKNOWN) | (y > 1)).any(axis=1)
-            bad = int((wrong | ((unknown > 0) & (unknown < self.C))).sum())
-            rule = f"rows of 0 and 1, or of {UNKNOWN}"
-        if bad:
-            problem = f"must contain {rule}; {bad} are others"
-            raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        self._refuse(name, label_problem(y, self.task))
         return y
 
     def truth(self, part: int) -> npt.NDArray[np.int32]:
@@ -279,9 +277,7 @@ class Store:
     def _classes(self, name: str, part: int, least: int) -> npt.NDArray[np.int32]:
         """The classes of a part; the smallest number is `least`."""
         y = self._array(name, "int32", (self.manifest.sizes[part],))
-        if bad := int(((y < least) | (y >= self.C)).sum()):
-            problem = f"must contain {least}..{self.C - 1}; {bad} are outside"
-            raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+        self._refuse(name, class_problem(y, least, self.C))
         return y
 
     def ids(self, part: int) -> pa.Array:
@@ -291,15 +287,15 @@ class Store:
             rows = pa.array(np.arange(n)).cast(pa.large_string())
             first, dash = (pa.scalar(text, pa.large_string()) for text in (str(part), "-"))
             return pc.binary_join_element_wise(first, rows, dash)
-        path = self.directory / part_file(part, "ids.arrow")
+        path = self._path(name := part_file(part, "ids.arrow"))
         try:
             content = read_regular(path, follow=True)
-            self._verify(path, content)
+            self._verify(name, content)
             with pa.ipc.open_file(pa.py_buffer(content)) as file:
                 ids = file.read_all().column("id").combine_chunks()
             ids.validate(full=True)  # Arrow does not check where the texts of a file start and end
         except (pa.ArrowException, OSError, LookupError) as error:
-            raise StoreError(f"{path} cannot be read: {error}. {REBUILD}") from error
+            raise self._unreadable(path, error) from error
         if len(ids) != n or not pa.types.is_large_string(ids.type):
             raise StoreError(f"{path} must contain {n} texts. {REBUILD}")
         return ids
@@ -313,11 +309,7 @@ class Store:
         """
         links = self._array(bucket_file(a, b), "uint32", (self._count(a, b), 2), out)
         for part, rows in zip((a, b), links.T, strict=True):
-            n = self.manifest.sizes[part]
-            if int(rows.max(initial=0)) >= max(n, 1):
-                rule = f"must contain rows 0..{n - 1} of part {part}"
-                problem = f"{rule}; {int((rows >= n).sum())} are outside"
-                raise StoreError(f"{self.directory / bucket_file(a, b)} {problem}. {REBUILD}")
+            self._refuse(bucket_file(a, b), row_problem(rows, part, self.manifest.sizes[part]))
         return links
 
     def bucket(self, a: int, b: int) -> Bucket:
@@ -326,16 +318,11 @@ class Store:
         if self.manifest.K > 1:
             name = bucket_file(a, b, "heads.npy")
             heads = self._array(name, "uint8", (m,))
-            if int(heads.max(initial=0)) >= self.manifest.K:
-                rule = f"must contain heads 0..{self.manifest.K - 1}"
-                problem = f"{rule}; {int((heads >= self.manifest.K).sum())} are outside"
-                raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+            self._refuse(name, head_problem(heads, self.manifest.K))
         if self.weighted:
             name = bucket_file(a, b, "weights.npy")
             weights = self._array(name, "float32", (m,), finite=False)
-            if bad := int((~((weights > 0) & (weights < np.inf))).sum()):
-                problem = f"must contain positive and finite numbers; {bad} are not"
-                raise StoreError(f"{self.directory / name} {problem}. {REBUILD}")
+            self._refuse(name, weight_problem(weights))
         return Bucket(self.links(a, b), heads, weights)
 
     def _count(self, a: int, b: int) -> int:
@@ -344,10 +331,18 @@ class Store:
             raise StoreError(f"a bucket has parts a <= b < {self.P}; found {a} and {b}.")
         return self.manifest.counts[bucket_index(a, b, self.P)]  # type: ignore[no-any-return]
 
+    def is_outdated(self) -> bool:
+        """Whether the manifest was replaced, by an append or a build, since it was read."""
+        try:
+            return Manifest.read(self.directory) != self.manifest
+        except StoreError:
+            return False
+
     def size_problems(self) -> list[str]:
         """A message for each file that is missing or has another size."""
         problems = []
-        for name, file in self.manifest.files.items():
+        for key, file in self.manifest.files.items():
+            name = self.manifest.path(key)
             try:
                 found = (self.directory / name).stat().st_size
                 if found != file.size:
@@ -365,7 +360,7 @@ class Store:
         finite: bool = True,
     ) -> npt.NDArray[Any]:
         """The array of a .npy file, read directly into its place; `finite` refuses NaN."""
-        path, header = self.directory / name, npy_header(shape, kind)
+        path, header = self._path(name), npy_header(shape, kind)
         size = HEADER + math.prod(shape) * np.dtype(kind).itemsize
         try:
             with open_regular(path) as file:
@@ -375,16 +370,36 @@ class Store:
                 content = into.reshape(-1).view(np.uint8).data
                 read = file.readinto(content)
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}. {REBUILD}") from error
+            raise self._unreadable(path, error) from error
         if read != len(content):
             raise StoreError(f"{path} was truncated while it was read. {REBUILD}")
-        if self._verify(path, header, content) and finite and (bad := _infinite(into)):
+        if self._verify(name, header, content) and finite and (bad := count_infinite(into)):
             raise StoreError(f"{path} must contain finite numbers; {bad} are not. {REBUILD}")
         return into
 
-    def _verify(self, path: Path, *content: bytes | memoryview) -> bool:
+    def _path(self, name: str) -> Path:
+        return self.directory / self.manifest.path(name)
+
+    def _refuse(self, name: str, problem: str | None) -> None:
+        """Raise an error if there is a problem with the content of a file."""
+        if problem is not None:
+            raise StoreError(f"{self._path(name)} {problem}. {REBUILD}")
+
+    def _unreadable(self, path: Path, error: Exception) -> StoreError:
+        """The error for a file that cannot be read; an append removes files that it replaced."""
+        if isinstance(error, FileNotFoundError) and self.is_outdated():
+            changed = "was changed by 'linkdist store append' after it was opened"
+            return StoreError(f"{self.directory} {changed}. Run the same command again.")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return StoreError(f"{path} cannot be read: {reason}. {REBUILD}")
+
+    def _verify(self, name: str, *content: bytes | memoryview) -> bool:
         """Compare a file with its digest; False if this process has done so before."""
-        status = path.stat()
+        path = self._path(name)
+        try:
+            status = path.stat()
+        except OSError as error:  # an append has removed it since it was read
+            raise self._unreadable(path, error) from error
         key = (str(path), status.st_size, status.st_mtime_ns)
         if key in _verified:
             return False
@@ -392,21 +407,12 @@ class Store:
         for piece in content:
             digest.update(piece)
         found = digest.hexdigest()
-        expected = self.manifest.files[path.relative_to(self.directory).as_posix()].digest
+        expected = self.manifest.files[name].digest
         if found != expected:
             problem = f"its SHA-256 begins with {found[:12]}, not with {expected[:12]}"
             raise StoreError(f"{path} was damaged or changed: {problem}. {REBUILD}")
         _verified.add(key)
         return True
-
-
-def _infinite(array: npt.NDArray[Any]) -> int:
-    """How many numbers are NaN or infinite; in pieces, because a part may fill the memory."""
-    flat = array.reshape(-1)
-    if flat.dtype.kind != "f":
-        return 0
-    pieces = (flat[i : i + PIECE] for i in range(0, len(flat), PIECE))
-    return sum(int((~np.isfinite(piece)).sum()) for piece in pieces)
 
 
 def _first_rows(out: npt.NDArray[Any], shape: tuple[int, ...], kind: str) -> npt.NDArray[Any]:

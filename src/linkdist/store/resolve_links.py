@@ -117,7 +117,18 @@ def _resolve(
             pending = 0
         progress(done)
     if plan.weighted:
-        _fill_weights(journal, P, links["weight"] / max(sum(links["kept"]), 1))
+        _fill_weights(journal, P, mean_weight(links))
+
+
+def mean_weight(links: Counts) -> float:
+    """The average weight of the links that are counted in a journal.
+
+    Examples
+    --------
+    >>> mean_weight({"weight": 6.0, "kept": [1, 2]})
+    2.0
+    """
+    return float(links["weight"] / max(sum(links["kept"]), 1))
 
 
 def _fill_weights(journal: Journal, P: int, weight: float) -> None:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from linkdist.errors import StoreError
 from linkdist.progress import Callback
+from linkdist.store.appended_ids import AppendedIds
 from linkdist.store.format import (
     REBUILD,
     Manifest,
@@ -25,7 +26,7 @@ from linkdist.store.format import (
     feature_files,
     part_file,
 )
-from linkdist.store.keys import Keys, hash64, is_loop, pack, part_of
+from linkdist.store.keys import hash64, is_loop, pack
 from linkdist.store.reader import Store, forget_verified
 from linkdist.tables.targets import count_labels
 
@@ -70,7 +71,8 @@ def check(directory: Path | str, callback: Callback | None = None) -> list[str]:
     broken = {problem.partition(" ")[0] for problem in problems}
     callback.stage("checking")
     work = list(checks.all())
-    for done, (check_one, names, *numbers) in enumerate(work, start=1):
+    for done, (check_one, keys, *numbers) in enumerate(work, start=1):
+        names = [store.manifest.path(key) for key in keys]
         if broken.isdisjoint(names):
             try:
                 problems += check_one(*numbers, *names)
@@ -88,7 +90,7 @@ class _Checks:
         self._store = store
         self._labelled = np.zeros(store.C, dtype=np.int64)
         self._loops = 0
-        self._appended: list[Keys] = []
+        self._appended = AppendedIds(store)
 
     def all(self) -> Iterator[tuple[Any, ...]]:
         """Each check with the files that it reads, and the numbers of its part or parts."""
@@ -115,12 +117,10 @@ class _Checks:
         return ()
 
     def ids(self, part: int, name: str) -> Iterator[str]:
-        ids, hashed = self._store.ids(part), self._store.manifest.hashed
+        ids = self._store.ids(part)
         if ids.null_count or pc.count_distinct(ids).as_py() != len(ids):
             yield f"{name} contains duplicate or missing ids"
-        elif part >= hashed:
-            self._appended.append(hash64(ids))
-        elif elsewhere := int((part_of(hash64(ids), hashed) != part).sum()):
+        elif elsewhere := self._appended.misplaced(part, hash64(ids)):
             yield f"{name} contains {elsewhere} ids of other parts"
 
     def links(self, a: int, b: int, name: str, *others: str) -> Iterator[str]:
@@ -146,15 +146,3 @@ class _Checks:
             yield f"the manifest has {manifest.loops} self-loops; there are {self._loops}"
         if self._labelled.tolist() != list(manifest.labelled):
             yield "the counts of labels in the manifest differ from those of the parts"
-        yield from self._twice()
-
-    def _twice(self) -> Iterator[str]:
-        """Appended ids that are in other parts as well; their hashes show it."""
-        if not self._appended:
-            return
-        appended = np.sort(np.concatenate(self._appended))
-        if (appended[1:] == appended[:-1]).any():
-            yield "the parts of appended nodes contain duplicate ids"
-        for part in range(self._store.manifest.hashed):
-            if again := int(np.isin(hash64(self._store.ids(part)), appended).sum()):
-                yield f"{part_file(part, 'ids.arrow')} contains {again} ids of appended nodes"

@@ -14,6 +14,9 @@ from linkdist.tables.formats import Table
 from linkdist.tables.parsing import as_numbers, find_decimal, is_text, places_among, plain, text_of
 from linkdist.tables.validation import SHOWN, Problems
 
+TRAINED, BUILT = "the model was trained", "the store was built"
+"""What messages say about the origin of columns and relations that are given."""
+
 LIGHTEST, HEAVIEST = 1e-30, 1e30
 """Weights in this range can be added up and divided in single precision."""
 
@@ -130,7 +133,10 @@ class WeightColumn:
 
 
 def relation_order(
-    counts: Mapping[str, int], known: tuple[str, ...] | None, problems: Problems
+    counts: Mapping[str, int],
+    known: tuple[str, ...] | None,
+    problems: Problems,
+    origin: str = TRAINED,
 ) -> tuple[str, ...]:
     """The relations in their final order: that of a model, or sorted by name.
 
@@ -139,9 +145,11 @@ def relation_order(
     counts : mapping of str to int
         Number of rows of each relation.
     known : tuple of str, optional
-        The relations of a model.
+        The relations of a model or a store.
     problems : Problems
-        Collects relations that the model does not know; without a model, too many relations.
+        Collects relations that are not among them; without them, too many relations.
+    origin : str
+        What messages say about the origin of the relations.
 
     Examples
     --------
@@ -156,7 +164,7 @@ found others: 'likes' (1 row).
     if known is not None:
         others = Counter({name: count for name, count in counts.items() if name not in known})
         if others:
-            rule = f"the model was trained with the relations {', '.join(known)}; found others"
+            rule = f"{origin} with the relations {', '.join(known)}; found others"
             problems.add(f"{rule}: {_most_frequent(others)}")
         return (*known, *others)
     if len(counts) > MOST_RELATIONS:

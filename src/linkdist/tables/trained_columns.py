@@ -10,6 +10,7 @@ from linkdist.data.links import LINKS
 from linkdist.errors import OptionError, TableError
 from linkdist.tables.graphs import links_of_graphs
 from linkdist.tables.io import Table, open_table
+from linkdist.tables.link_columns import TRAINED
 from linkdist.tables.link_tables import link_tables
 from linkdist.tables.source import Tables
 
@@ -50,7 +51,7 @@ def trained_link_tables(tables: Tables, about: About | None) -> dict[str | None,
     return {name: with_trained_columns(own, about) for name, own in each.items()}
 
 
-def with_trained_columns(tables: Tables, about: About) -> Tables:
+def with_trained_columns(tables: Tables, about: About, origin: str = TRAINED) -> Tables:
     """Tables whose link tables are read with the columns and the direction of the training.
 
     A column of the training is used where `tables` names none and the link tables have it.
@@ -61,6 +62,8 @@ def with_trained_columns(tables: Tables, about: About) -> Tables:
         The tables.
     about : mapping
         What the model directory records of the training.
+    origin : str
+        What messages say about it.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def with_trained_columns(tables: Tables, about: About) -> Tables:
     >>> found.source, found.target, found.relation, found.weight, found.directed
     ('of', None, 'kind', None, False)
     """
-    _check_options(tables, about)
+    _check_options(tables, about, origin)
     column = tables.relation or about.get("relation")
     named = column is None and len(trained_relations(about)) > 1
     given = link_tables(tables.edges, named=named)
@@ -90,7 +93,7 @@ def with_trained_columns(tables: Tables, about: About) -> Tables:
         there = all(trained in table.schema.names for table in opened.values())
         return trained if there else None
 
-    _check_columns(tables, opened, about)
+    _check_columns(tables, opened, about, origin)
     return replace(
         tables,
         edges=opened.get(None, opened),
@@ -102,7 +105,7 @@ def with_trained_columns(tables: Tables, about: About) -> Tables:
     )
 
 
-def _check_options(tables: Tables, about: About) -> None:
+def _check_options(tables: Tables, about: About, origin: str) -> None:
     """Raise an error if links are to have what those of the training did not have."""
     given = {
         "--directed": ("undirected links", tables.directed and not about.get("directed")),
@@ -111,13 +114,15 @@ def _check_options(tables: Tables, about: About) -> None:
     }
     if wrong := {option: links for option, (links, found) in given.items() if found}:
         trained = " and ".join(wrong.values())
-        raise OptionError(f"the model was trained with {trained}; leave out {', '.join(wrong)}.")
+        raise OptionError(f"{origin} with {trained}; leave out {', '.join(wrong)}.")
 
 
-def _check_columns(tables: Tables, opened: Mapping[str | None, Table], about: About) -> None:
+def _check_columns(
+    tables: Tables, opened: Mapping[str | None, Table], about: About, origin: str
+) -> None:
     """Raise an error if link tables lack columns of the training, or if there are too many."""
     if None not in opened and not _has_relations(about):
-        rule = "the model was trained without relations, so it takes one link table"
+        rule = f"{origin} without relations, so it takes one link table"
         raise TableError(f"{rule}; found {', '.join(map(str, opened))}.")
     problems = []
     for name, table in opened.items():
@@ -129,7 +134,7 @@ def _check_columns(tables: Tables, opened: Mapping[str | None, Table], about: Ab
             rule = " and ".join(f"the {role} in column {columns[role]!r}" for role in lack)
             found = ", ".join(table.schema.names)
             advice = f"Add {'this column' if len(lack) == 1 else 'these columns'}."
-            trained = f"the model was trained with {rule}"
+            trained = f"{origin} with {rule}"
             problems.append(f"{table.name}: {trained}; found only {found}. {advice}")
     if problems:
         raise TableError(" ".join(problems))
