@@ -44,7 +44,7 @@ def render_report(name: str, metrics: Metrics | TaskMetrics, about: Mapping[str,
         The result of `linkdist.report.metrics.compute_metrics`.
     about : mapping
         Facts about the training. The keys 'label', 'method', 'epochs', 'seconds' and 'date' are
-        shown if they are present.
+        shown if they are present. If `about['data']` has the size of a sample, the page says so.
 
     Returns
     -------
@@ -73,6 +73,7 @@ def render_report(name: str, metrics: Metrics | TaskMetrics, about: Mapping[str,
         "report.html",
         **_printable({"name": name, **facts}),
         metrics=metrics,
+        data={"sample": None, **about.get("data", {})},
         methods=METHODS,
         estimates=estimates,
         measure=measure_named(estimates.measure if estimates else None),
