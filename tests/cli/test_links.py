@@ -91,10 +91,10 @@ def test_a_store_keeps_relations_weights_and_directions(command, folder):
     assert code == 0, err
     found = [Store.open(folder / name).bucket(0, 0) for name in ("one", "two")]
     assert all(np.array_equal(*parts) for parts in zip(*found, strict=True))
-    out = ["--out", folder / "model"]
+    out = ["--out", folder / "model", "--method", "colinkdist"]
     refused(
         command("train", "--store", folder / "one", *out),
-        "training from a store is for classification with one relation, without weights",
+        "on a store, the method colinkdist is for classification with one relation",
     )
 
 

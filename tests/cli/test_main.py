@@ -157,7 +157,7 @@ def test_training_says_what_its_method_is_by_default(command):
     _, out, _ = command("train", "--help")
     said = words(out.replace("│", " "))
     method, _ = said[said.index("--method") :].split("--epochs")
-    assert "[default: (selflinkdist; for a --store colinkdist)]" in method
+    assert "[default: (selflinkdist)]" in method
 
 
 def test_the_version_is_printed(command):

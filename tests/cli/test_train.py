@@ -128,7 +128,7 @@ def test_options_that_do_not_suit_the_task_are_errors(command, papers, tmp_path,
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize("option", [("--metric", "roc-auc"), ("--hold-out-graphs",)])
+@pytest.mark.parametrize("option", [("--budget", "60s"), ("--hold-out-graphs",)])
 def test_options_for_tables_are_refused_with_a_store(command, tmp_path, option):
     result = command("train", "--store", tmp_path / "store", "--out", tmp_path / "model", *option)
     refused(result, f"Found {option[0]}")
@@ -156,5 +156,5 @@ def test_an_interrupted_training_prints_the_command_that_continues(
     about = ("--id", "paper", "--label", "field", "--method", "linkdist", "--device", "cpu")
     code, _, err = command("train", *tables, *about, "--out", tmp_path / "model")
     assert code == 130
-    assert "The last checkpoint is kept. Continue with:" in err
+    assert "What is done is kept. Continue with:" in err
     assert re.search(r"^linkdist train .*model --resume$", err, re.MULTILINE)
