@@ -444,27 +444,3 @@ def _exchange(one: Path, other: Path) -> bool:
     if failed and number not in NOT_OFFERED:
         raise OSError(number, os.strerror(number), str(other))
     return not failed
-
-
-def stage_folder(out: Path) -> Path:
-    """The folder of the arrays that a training on a store writes before its model directory.
-
-    Examples
-    --------
-    >>> stage_folder(Path("models/papers")).name
-    '.papers.stages'
-    """
-    target = out.resolve()
-    return target.parent / f".{target.name}.stages"
-
-
-def state_file(out: Path) -> Path:
-    """The checkpoint of a training that will write a model directory.
-
-    Examples
-    --------
-    >>> state_file(Path("models/papers")).name
-    '.papers.training'
-    """
-    target = out.resolve()
-    return target.parent / f".{target.name}.training"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Context, Option
 
-from linkdist._files import stage_folder, state_file
 from linkdist.cli.console import Bars, note, print_table
 from linkdist.cli.options import (
     Address,
@@ -300,6 +299,8 @@ def _train_on_store(
 
 def _kept(out: Path) -> str:
     """Say what an interrupted training leaves, and how to continue."""
+    from linkdist.training.checkpoint import stage_folder, state_file
+
     if not state_file(out).exists() and not stage_folder(out).exists():
         return "Interrupted before the first checkpoint, so nothing is kept."
     return f"What is done is kept. Continue with:\n{same_command('--resume')}"

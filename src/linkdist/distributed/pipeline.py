@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from linkdist._files import stage_folder
 from linkdist.artifacts.model_dir import Saved
 from linkdist.distributed.group import SingleProcess
 from linkdist.distributed.panel.fitting import Resources, fit_store
@@ -41,7 +40,7 @@ from linkdist.store.format import MANIFEST
 from linkdist.store.plan import MEMORY, parse_memory
 from linkdist.store.reader import Store
 from linkdist.store.whole import read_whole
-from linkdist.training.checkpoint import Keeper, TrainingRun, checkpoint_beside
+from linkdist.training.checkpoint import Keeper, TrainingRun, checkpoint_beside, stage_folder
 from linkdist.training.fit import Fit
 from linkdist.training.link_task import LinkTraining, epochs_for
 from linkdist.training.loop import BATCH, find_device

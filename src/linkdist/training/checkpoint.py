@@ -27,7 +27,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from linkdist._files import open_regular, replacing, state_file, sweep_aside, unwritable
+from linkdist._files import open_regular, replacing, sweep_aside, unwritable
 from linkdist.errors import OptionError
 from linkdist.progress import Progress
 from linkdist.training.history import History
@@ -176,6 +176,30 @@ class Checkpoint(Keeper):
         with suppress(OSError):
             self.path.unlink()
         sweep_aside(self.path)
+
+
+def stage_folder(out: Path) -> Path:
+    """The folder of the arrays that a training on a store writes before its model directory.
+
+    Examples
+    --------
+    >>> stage_folder(Path("models/papers")).name
+    '.papers.stages'
+    """
+    target = out.resolve()
+    return target.parent / f".{target.name}.stages"
+
+
+def state_file(out: Path) -> Path:
+    """The checkpoint of a training that will write a model directory.
+
+    Examples
+    --------
+    >>> state_file(Path("models/papers")).name
+    '.papers.training'
+    """
+    target = out.resolve()
+    return target.parent / f".{target.name}.training"
 
 
 def checkpoint_beside(out: Path, training: str) -> Checkpoint:
