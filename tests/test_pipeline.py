@@ -220,7 +220,7 @@ def test_training_prints_estimates_and_what_follows_from_them(command, folder, t
 
 def test_a_budget_is_kept_to(command, folder, tmp_path):
     arguments = [a for a in training(folder) if a not in ("--epochs", 2)]
-    code, _, _ = command(*arguments, "--out", tmp_path / "model", "--budget", "0.01s")
+    code, _, _ = command(*arguments, "--out", tmp_path / "model", "--budget", "0.001s")
     assert code == 0
     assert load_model(tmp_path / "model").about["epochs"] == 1
     code, _, shown = command(*arguments, "--out", tmp_path / "model", "--budget", "soon")
