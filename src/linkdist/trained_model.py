@@ -407,11 +407,11 @@ class TrainedModel(Saved):
         """The report of the training as HTML; it is also written to `path`, if that is given."""
         page = self._with_report().report_html
         if page is None and self.directory is not None and (self.directory / REPORT).exists():
-            page = (self.directory / REPORT).read_text()
+            page = (self.directory / REPORT).read_text(encoding="utf-8")
         if page is None:
             raise ModelError("this model has no report; only a training on tables writes one.")
         if path is not None:
-            Path(path).write_text(page)
+            Path(path).write_text(page, encoding="utf-8")
         return page
 
     def save(self, directory: Path | str, *, force: bool = False) -> None:

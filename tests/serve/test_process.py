@@ -1,6 +1,7 @@
 """The service as a process: what travels over a socket, signals, and what it imports."""
 
 import json
+import resource
 import socket
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import threading
 import httpx2
 import pytest
 
+from linkdist.cli import serve
+from linkdist.errors import OptionError
 from tests.serving import serving
 
 BODY = json.dumps({"rows": [{"year": 1974, "title": "photon", "venue": "review"}]}).encode()
@@ -159,3 +162,24 @@ def test_a_mistake_is_told_in_plain_words(papers_model, options, words):
     assert done.stderr.startswith("linkdist: ")
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_windows_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(OptionError, match="runs on Linux and macOS"):
+        serve.serve(model=tmp_path, **vars(serve.Limits()))
+
+
+@pytest.mark.parametrize(("open_files", "connections"), [(256, 192), (10, 1), (5000, 1000)])
+def test_a_limit_of_files_that_cannot_be_raised_bounds_the_connections(
+    open_files, connections, monkeypatch
+):
+    """macOS states that there is no limit, and refuses to have none."""
+
+    def refuse(*_):
+        raise ValueError("current limit exceeds maximum limit")
+
+    limits = open_files, resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    assert serve._possible_connections(1000) == connections

@@ -6,6 +6,8 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -169,6 +171,7 @@ def serve(
     When 'linkdist update' replaces the model, the service loads the new one. On SIGTERM, it answers
     the open requests before it stops.
     """
+    _check_system()
     _check_extra()
     from linkdist.serve.settings import ANY_HOST, Settings
 
@@ -194,6 +197,14 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         echo(f"Serving {model} at http://{shown}:{listening.getsockname()[1]}", err=True)
         _run(listening, workers)
+
+
+def _check_system() -> None:
+    if sys.platform == "win32":
+        raise OptionError(
+            "'serve' runs on Linux and macOS. Windows lacks the limits on memory and files that "
+            "protect a service. Start it in WSL or in a container; all other commands run here."
+        )
 
 
 def _check_extra() -> None:
@@ -224,13 +235,13 @@ def _check(settings: Settings) -> None:
 
 def _possible_connections(wanted: int) -> int:
     """Raise the limit of open files as far as it goes; connections beyond it are not possible."""
-    try:
-        import resource
-    except ImportError:  # not Unix
-        return wanted
+    import resource
+
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return wanted if most == resource.RLIM_INFINITY else max(1, min(wanted, most - SPARE))
+    with suppress(ValueError):  # macOS states no limit and then refuses to have none
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - SPARE))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -114,7 +114,7 @@ class Settings:
         if not path:
             return ""
         try:
-            token = Path(path).read_text().strip()
+            token = Path(path).read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"the token file {path} cannot be read: {error}.") from error
         if len(token) < MIN_LENGTH or not token.isascii():

@@ -113,7 +113,7 @@ def _info(served: ServedModel) -> dict[str, Any]:
 def _sources() -> dict[str, str]:
     """The files of the page; those for a page without a service replace others."""
     folders = (files("linkdist.serve") / "page", files("linkdist.static_page") / "scripts")
-    return {file.name: file.read_text() for folder in folders for file in folder.iterdir()}
+    return {file.name: file.read_text("utf-8") for folder in folders for file in folder.iterdir()}
 
 
 def _index(html: str) -> str:
