@@ -1,9 +1,7 @@
 """The distribution linkdist-serve: what it contains, installs and does."""
 
 import json
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +18,9 @@ import pytest
 
 import linkdist
 from linkdist import prediction
+from tests.environments import ROOT, SMALL, copy_source, new_environment, pip
 from tests.serving import serving
 
-ROOT = Path(__file__).parent.parent
-SMALL = ROOT / "packages" / "linkdist-serve"
 LARGE = ("torch", "sklearn", "numba", "scipy", "pandas")
 MOST_BYTES = 400_000_000
 ROW = {"title": "new evidence on a large system", "venue": "review", "year": 1999}
@@ -60,11 +57,8 @@ def test_its_dependencies_are_those_of_the_large_distribution():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from a copy: building leaves files behind."""
     folder = tmp_path_factory.mktemp("build")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info"))
-    shutil.copytree(SMALL, folder / "packages" / SMALL.name, symlinks=True)
-    shutil.copy(ROOT / "LICENSE", folder)
+    copy_source(folder)
     pip("wheel", "--no-deps", "--wheel-dir", folder, folder / "packages" / SMALL.name)
     (path,) = folder.glob("linkdist_serve-*.whl")
     return path
@@ -73,17 +67,7 @@ def wheel(tmp_path_factory):
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
     """A virtual environment with the wheel and what it depends on."""
-    folder = tmp_path_factory.mktemp("environment") / "small"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    pip("--python", folder / "bin" / "python", "install", wheel)
-    return folder
-
-
-def pip(*asked):
-    pinned = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
-    command = [sys.executable, "-m", "pip", *map(str, asked)]
-    done = subprocess.run(command, env=pinned, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    return new_environment(tmp_path_factory.mktemp("environment") / "small", wheel)
 
 
 @pytest.fixture(autouse=True)

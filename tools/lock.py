@@ -1,8 +1,8 @@
 """Write what contributors install, with the digests of all files: requirements-dev.txt.
 
-The versions are those of constraints.txt. Run it after the dependencies in pyproject.toml or
-constraints.txt have changed. The digests are those of the index that pip uses, for all systems and
-versions of Python. PyTorch is left out, because its builds for CPUs and GPUs have different digests.
+The versions are those of constraints.txt. Run it after constraints.txt or the dependencies in
+pyproject.toml have changed. The digests come from the index that pip uses and are for all systems
+and versions of Python. PyTorch is left out: its builds for CPUs and GPUs have different digests.
 Usage: python tools/lock.py
 """
 
