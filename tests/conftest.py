@@ -8,6 +8,13 @@ from hypothesis import settings
 from linkdist import Graph, pipeline
 from linkdist.cli import main as cli
 
+if sys.platform == "win32":
+    # They need signals, limits of processes, make or the service, which Windows does not have.
+    collect_ignore = [
+        "attacks", "serve", "test_deploy.py", "test_distribution.py", "test_docs.py",
+        "test_kill.py", "test_serving_page.py", "test_small_distribution.py",
+    ]  # fmt: skip
+
 # The same examples each time; `pytest --hypothesis-profile=search` looks for new ones. There is no
 # time limit for an example, because other processes may use the cores.
 settings.register_profile("same", derandomize=True, deadline=None)
