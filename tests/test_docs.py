@@ -11,7 +11,6 @@ from tests.pages import ROOT, Trained, differences, run, same, steps
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_HERE = {
-    "pip install .": "it would change the environment that the tests run in",
     "make test": "this is it",
     "make demo": "tested below with the command of the Makefile",
 }

@@ -99,7 +99,9 @@ def test_addresses_are_those_of_the_package():
     assert f"{urls['Source']}/security/advisories/new" in (ROOT / "SECURITY.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["SECURITY.md", "CODE_OF_CONDUCT.md", "RELEASING.md"])
+@pytest.mark.parametrize(
+    "page", ["CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"]
+)
 def test_links_lead_somewhere(page):
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text())
     assert [name for name in linked if not (ROOT / name).exists()] == []
