@@ -47,11 +47,14 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 
+# Building leaves files in the folder of the source, one of which looks like an installed package.
+package: export PIP_CONSTRAINT = $(CURDIR)/constraints.txt
 package: $(READY)
-	$(BIN)/pip install -q -c constraints.txt --group release
+	$(BIN)/pip install -q --group release
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist packages/linkdist-serve
+	rm -rf build packages/linkdist-serve/build src/linkdist_serve.egg-info
 	$(BIN)/twine check --strict dist/*
 
 workflows: $(READY)
