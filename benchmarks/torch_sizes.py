@@ -1,7 +1,7 @@
 """How large two builds of PyTorch for Linux are: the one for CPUs, and the default one.
 
-The first is a wheel on disk. The default build is not downloaded: its wheel, and those of NVIDIA and
-Triton that it needs, have a list of their files at their end, which is read alone.
+The first is a wheel on disk. The default build is not downloaded: its wheel, and those of NVIDIA
+and Triton that it needs, have a list of their files at their end, which is read alone.
     packages           wheels that pip installs; those that both builds need are left out
     download, MB       their size, in 10^6 bytes
     installed, MB      the size of the files in them
@@ -36,16 +36,20 @@ class Remote(io.RawIOBase):
             self.size = int(answer.headers["Content-Length"])
 
     def seekable(self):
+        """Any place can be read."""
         return True
 
     def tell(self):
+        """The place of the next read."""
         return self.place
 
     def seek(self, offset, whence=os.SEEK_SET):
+        """Go to a place."""
         self.place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self.place}.get(whence, self.size)
         return self.place
 
     def read(self, size=-1):
+        """Fetch so many bytes, or the rest."""
         last = self.size if size < 0 else self.place + size
         if last == self.place:
             return b""
