@@ -97,6 +97,23 @@ def test_every_link_and_anchor_leads_somewhere(built, pages):
     assert broken == []
 
 
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("What is it for?", ["method.html"]),
+        ("Is it for me?", ["is-it-for-me.html"]),
+        ("How do I install it without a GPU?", ["#install"]),
+        ("How do I use my two tables?", ["your-own-graph.html"]),
+        ("How good will it be?", ["how-many-labels.html"]),
+        ("How do I deploy it?", ["serving.html", "onnx.html"]),
+    ],
+)
+def test_the_front_page_answers_what_a_newcomer_asks(built, question, answers):
+    page = (built[0] / "index.html").read_text("utf-8")
+    (row,) = re.findall(rf"<tr>\s*<td>{re.escape(question)}</td>(.*?)</tr>", page, flags=re.S)
+    assert [name.removeprefix("./") for name in re.findall(r'href="([^"]+)"', row)] == answers
+
+
 def test_nothing_comes_from_another_host(built, pages):
     for path, page in pages.items():
         outside = [load for load in page.loads if re.match(r"\s*(\w+:)?//", load)]
