@@ -1,4 +1,4 @@
-"""The rivals of benchmarks/rivals.py beside plain computations of the same."""
+"""The rivals of benchmarks/rivals/cross_validated.py beside plain computations of the same."""
 
 import sys
 from pathlib import Path
@@ -19,10 +19,10 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def rivals():
     sys.path.append(str(BENCHMARKS))
     try:
-        import rivals
+        from rivals import cross_validated
     finally:
         sys.path.remove(str(BENCHMARKS))
-    return rivals
+    return cross_validated
 
 
 @pytest.fixture(scope="module")
