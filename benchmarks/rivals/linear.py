@@ -7,18 +7,19 @@ length of 1, and stay sparse. Both are computed on visible rows.
 import warnings
 
 import numpy as np
-from rivals.protocol import search
-from rivals.settings import LOGISTIC, LOGISTIC_DENSE, RIDGE, SELF_TRAINING
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-STEPS = 200
+from rivals.protocol import search
+from rivals.settings import LOGISTIC, LOGISTIC_DENSE, RIDGE, SELF_TRAINING
+
+STEPS = 100
 """The most iterations of a logistic regression."""
 ROUNDS = 5
 """The most rounds of self-training."""
-MOST_UNLABELLED = 10_000
+MOST_UNLABELLED = 5_000
 """Rows without a label for self-training; of more, it gets a random part."""
 
 

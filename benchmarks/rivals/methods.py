@@ -1,4 +1,4 @@
-"""All methods by class of information, and the groups that are measured together.
+"""The groups of methods that are measured together.
 
 A group computes the records of several methods for all seeds of one graph and number of labels,
 because they share work: a student needs its teacher, self-training its logistic regression.
@@ -8,29 +8,13 @@ import time
 from functools import partial
 
 import torch
+
 from rivals import ours
 from rivals.linear import linear, self_training
+from rivals.names import LINKED, OURS
 from rivals.networks import Trainer
 from rivals.propagation import correct_and_smooth, propagation
 from rivals.trees import averaged_trees, spread_then_trees, trees
-
-OURS, LINKED = "SelfLinkDist", "SelfLinkDist, with links"
-CLASSES = {
-    1: ("linear model", "LightGBM", "MLP"),
-    2: ("self-training",),
-    3: (OURS, "CoLinkDist", "GLNN", "GCN2MLP", "label spreading, then LightGBM"),
-    4: (
-        LINKED,
-        "label propagation",
-        "Correct & Smooth",
-        "LightGBM on averages",
-        "GraphSAGE",
-        "GCN",
-    ),
-}
-"""What a method knows: 1 labelled rows; 2 unlabelled rows too; 3 links in training; 4 links at
-prediction as well."""
-NOT_FOR_NUMBERS = ("self-training", "CoLinkDist", "Correct & Smooth")
 
 
 def _of_each_seed(compute):
@@ -113,4 +97,3 @@ GROUPS = {
     ),
     "propagation": _of_each_seed(partial(_alone, "label propagation", propagation)),
 }
-ON_DEVICE = ("selflinkdist", "colinkdist", "networks")

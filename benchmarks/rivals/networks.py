@@ -10,12 +10,13 @@ import copy
 
 import numpy as np
 import torch
+from torch.nn import functional
+
 from rivals.layers import GraphConvolution, Inputs, Links, Perceptron, Sage
 from rivals.linear import Scaler
 from rivals.protocol import predictions_of, search
 from rivals.settings import NETWORKS, STUDENTS
 from rivals.steps import repeated_step
-from torch.nn import functional
 
 WIDTH, DROPOUT, EPOCHS, EVERY = 256, 0.5, 200, 5
 LAYERS = {"MLP": Perceptron, "GraphSAGE": Sage, "GCN": GraphConvolution}
@@ -182,7 +183,7 @@ class Trainer:
             adam.step()
 
         best, weights, once = None, None, repeated_step(step, self.device)
-        for epoch in range(EVERY, EPOCHS + 1, EVERY):
+        for _ in range(EPOCHS // EVERY):
             network.train()
             for _ in range(EVERY):
                 once()

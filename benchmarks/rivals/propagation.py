@@ -6,10 +6,11 @@ For classes they are those of PyTorch Geometric, for numbers the harmonic functi
 
 import numpy as np
 import torch
+from torch_geometric.nn.models import CorrectAndSmooth, LabelPropagation
+
 from rivals.cross_validated import propagated
 from rivals.protocol import search
 from rivals.settings import CORRECT_AND_SMOOTH, NUMBER_PROPAGATION, PROPAGATION
-from torch_geometric.nn.models import CorrectAndSmooth, LabelPropagation
 
 STEPS = 30
 """Products with the matrix of links."""

@@ -26,7 +26,7 @@ class Task:
 
 def write_records(task, folder, about, records):
     """Write the records of a task: a mapping of methods to scores, settings and seconds."""
-    lines = [about]
+    lines = [{"set": task.name, "labels": task.labels, **about}]
     for method, record in records.items():
         named = {"set": task.name, "labels": task.labels, "method": method}
         lines.append({**named, **_compact(record)})

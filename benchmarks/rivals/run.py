@@ -47,9 +47,10 @@ def compute(task, seeds, folder, device, named):
     # Imported here because the process that gives out tasks needs none of it.
     import torch
     from measure import machine
+    from threadpoolctl import threadpool_limits
+
     from rivals import methods
     from rivals.protocol import Problem, draw, load_set, measure_of
-    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = True

@@ -1,22 +1,23 @@
 """LightGBM: on the columns, on averages over neighbours, and after label spreading.
 
-Early stopping on the validation nodes chooses the number of trees. Averages over neighbours of
-bags of words are dense, so graphs with more than `NARROW` columns are reduced to so many by a
-truncated SVD of the visible rows before averages are taken. No training uses more than `MOST_ROWS`
-rows, a random part of those that there are.
+Early stopping on the validation nodes chooses the number of trees. Averages of bags of words over
+neighbours are dense, so graphs with more than `NARROW` columns are reduced to that number by a
+truncated SVD of the visible rows, and averages are taken of these. Of the nodes that spreading
+labels, a random part of at most `MOST_SPREAD` is used, to save time.
 """
 
 import lightgbm
 import numpy as np
-from rivals.cross_validated import propagated, with_averages
+from sklearn.decomposition import TruncatedSVD
+
+from rivals.cross_validated import dense, propagated, with_averages
 from rivals.propagation import spread
 from rivals.protocol import search
 from rivals.settings import NUMBER_SPREADING, SPREADING, TREES
-from sklearn.decomposition import TruncatedSVD
 
 MOST_TREES, PATIENCE = 200, 10
 NARROW = 128
-MOST_ROWS = 5_000
+MOST_SPREAD = 3_000
 BINS = 63
 
 
@@ -48,8 +49,8 @@ class AveragedTrees:
 def trees(problem):
     """LightGBM on the columns."""
     features, nodes = problem.graph.features, problem.split.train
-    nodes, labels = _part(problem, nodes, problem.train_labels)
-    data = _Data(problem, features[nodes], labels, features[problem.split.validation])
+    held = features[problem.split.validation]
+    data = _Data(problem, features[nodes], problem.train_labels, held)
     return search(problem, lambda _, setting: data.fit(setting), TREES)
 
 
@@ -58,8 +59,7 @@ def averaged_trees(problem):
     graph, view = problem.graph, problem.view
     reduce = reduction(graph.features[view.nodes], problem.seed)
     x = with_averages(reduce(graph.features), view.edges)
-    nodes, labels = _part(problem, problem.split.train, problem.train_labels)
-    data = _Data(problem, x[nodes], labels, x[problem.split.validation])
+    data = _Data(problem, x[problem.split.train], problem.train_labels, x[problem.split.validation])
     return search(problem, lambda _, setting: AveragedTrees(data.fit(setting), reduce), TREES)
 
 
@@ -75,7 +75,6 @@ def spread_then_trees(problem):
         key = tuple(setting[name] for name in kind)
         if key not in cache:
             nodes, labels = (spread_numbers if numbers else spread_classes)(problem, *key)
-            nodes, labels = _part(problem, nodes, labels)
             cache[key] = _Data(problem, features[nodes], labels, held)
         return cache[key].fit({name: setting[name] for name in setting if name not in kind})
 
@@ -93,28 +92,28 @@ def spread_classes(problem, alpha, share):
     others = others[found[others].sum(axis=1) > 0]
     certainty = found[others].max(axis=1) / found[others].sum(axis=1)
     others = others[np.argsort(-certainty, kind="stable")][: round(share * len(others))]
+    others = _thinned(others, problem.seed)
     nodes = np.concatenate([split.train, others])
     return nodes, np.concatenate([problem.train_labels, found[others].argmax(axis=1)])
 
 
 def spread_numbers(problem, pull):
-    """All visible nodes but validation nodes, with their numbers by propagation."""
+    """Training nodes with their numbers, and visible nodes with those by propagation."""
     view, split = problem.view, problem.split
-    nodes = np.setdiff1d(view.nodes, split.validation)
+    others = np.setdiff1d(view.nodes, np.concatenate([split.train, split.validation]))
+    nodes = np.concatenate([split.train, _thinned(others, problem.seed)])
     return nodes, propagated(view.labels, split.train, view.edges, pull)[nodes]
+
+
+def _thinned(nodes, seed):
+    return np.random.default_rng([31, seed]).permutation(nodes)[:MOST_SPREAD]
 
 
 def reduction(visible, seed):
     """A function that reduces columns, if there are many, to `NARROW` by a truncated SVD."""
     if visible.shape[1] <= NARROW:
-        return np.asarray
+        return dense
     return TruncatedSVD(NARROW, n_iter=2, random_state=seed).fit(visible).transform
-
-
-def _part(problem, nodes, labels):
-    random = np.random.default_rng([31, problem.seed])
-    rows = np.sort(random.permutation(len(nodes))[:MOST_ROWS])
-    return nodes[rows], labels[rows]
 
 
 class _Data:
