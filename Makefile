@@ -35,10 +35,8 @@ coverage: $(READY)
 	$(BIN)/pytest $(PARALLEL) --cov --cov-report=term:skip-covered --cov-report=html
 	@echo "Open htmlcov/index.html in a browser."
 
-# Material for MkDocs prints a notice about MkDocs 2, which pyproject.toml does not ask for.
-docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python tools/site/build.py site
 	@echo "Open site/index.html in a browser."
 
 lint: $(READY)
