@@ -48,7 +48,7 @@ def _head(about, records):
     commits = ", ".join(sorted({first["commit"] for first in about}))
     gpus = {first["machine"]["gpu"] for first in about if first["device"] == "cuda"}
     cpu = about[0]["machine"]["cpu"].split(",")[0]
-    seeds = about[0]["seeds"]
+    seeds = sorted({seed for first in about for seed in first["seeds"]})
     where = f"{', '.join(sorted(gpus)) or 'no GPU'} and {cpu}"
     return [
         "# SelfLinkDist and what you would use instead",
