@@ -12,14 +12,18 @@ import sysconfig
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import linkdist
 from linkdist import prediction
 from linkdist.artifacts.manifest import FILES
+from linkdist.artifacts.model_dir import Saved, save_model
 from linkdist.errors import ModelError
+from linkdist.tables.feature_encoder import make_feature_encoder
 from tests.hub_server import COMMIT, REPOSITORY, hub
 from tests.pages import ROOT
+from tests.task_models import about_task, task_model
 
 pytestmark = pytest.mark.install
 
@@ -95,6 +99,30 @@ model.predict(nodes, params=params if {linked} else None).to_parquet("found.parq
     found, ours = (pd.read_parquet(f"{name}.parquet") for name in ("found", "ours"))
     pd.testing.assert_frame_equal(found, ours, rtol=1e-5)
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pkl", ".pickle")]
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_mlflow_predicts_numbers_and_several_labels(python, task, tmp_path):
+    kinds = {"size": "numeric", "kind": "categorical"}
+    seen = pa.table({"size": [1.5, 4.0], "kind": ["north", "south"]})
+    encoders = make_feature_encoder(kinds, seen)
+    encoders.partial_fit(seen.to_batches()[0])
+    about = about_task(task, label_format={"separator": ";"} if task == "multilabel" else None)
+    saved = Saved(task_model(task, d=encoders.d), encoders, about)
+    save_model(tmp_path / "model", saved)
+    nodes = pd.DataFrame({"node": ["a", "b"], "size": [2.5, None], "kind": ["south", "north"]})
+    nodes.to_csv("nodes.csv", index=False)
+    example = ROOT / "examples" / "mlflow_model.py"
+    uri = python("mlflow", example, "model", "nodes.csv", "small").splitlines()[-1]
+    ask = f"""
+import mlflow, pandas as pd
+found = mlflow.pyfunc.load_model({uri!r}).predict(pd.read_csv("nodes.csv"))
+found.to_parquet("found.parquet")
+"""
+    python("mlflow", "-c", ask)
+    prediction.predict(tmp_path / "model", nodes, tmp_path / "ours.parquet", device="cpu")
+    found, ours = (pd.read_parquet(f"{name}.parquet") for name in ("found", "ours"))
+    pd.testing.assert_frame_equal(found, ours, rtol=1e-5)
 
 
 def test_the_page_of_the_hub_is_true(python, tmp_path):
