@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from cells import ahead, best_of, run, scores_of, spread
 from graphs import load, stratified_split
-from rivals import boosting, gcn, logistic, with_averages
+from rivals.cross_validated import boosting, gcn, logistic, with_averages
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from linkdist.data import made

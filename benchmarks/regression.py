@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from cells import ahead, best_of, run, scores_of, spread
 from graphs import NUMBERS, load_numbers, random_split
-from rivals import boosting, dense, label_propagation, ridge, with_averages
+from rivals.cross_validated import boosting, dense, label_propagation, ridge, with_averages
 from sklearn.metrics import r2_score
 
 SHARES = (5, 20)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from cells import run, scores_of, spread
 from graphs import TWITCH, everything, load, together
-from rivals import logistic
+from rivals.cross_validated import logistic
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 

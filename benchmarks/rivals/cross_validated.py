@@ -1,4 +1,4 @@
-"""The rivals of the benchmarks: linear models, gradient boosting, propagation of numbers, a GCN.
+"""Rivals that cross-validate: linear models, gradient boosting, propagation of numbers, a GCN.
 
 All of them get the same columns, links and labels as SelfLinkDist, and choose their settings by
 cross-validation of the training labels. `train` are the rows with a label; predictions are for all

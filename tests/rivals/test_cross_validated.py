@@ -1,28 +1,14 @@
-"""The rivals of benchmarks/rivals.py beside plain computations of the same."""
-
-import sys
-from pathlib import Path
+"""The rivals of benchmarks/rivals/cross_validated.py beside plain computations of the same."""
 
 import numpy as np
 import pytest
+from rivals import cross_validated as rivals
 from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 
 from linkdist.data.graph import Graph
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def rivals():
-    sys.path.append(str(BENCHMARKS))
-    try:
-        import rivals
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return rivals
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +20,7 @@ def table():
     return x, y, np.unique(np.sort(links, axis=1), axis=0)
 
 
-def test_averages_are_the_means_of_neighbours(rivals, table):
+def test_averages_are_the_means_of_neighbours(table):
     x, _, links = table
     dense = np.zeros((len(x), len(x)))
     for a, b in links[links[:, 0] != links[:, 1]]:
@@ -48,12 +34,12 @@ def test_averages_are_the_means_of_neighbours(rivals, table):
     assert np.allclose(found, rivals.with_averages(sparse.csr_matrix(x), links), atol=1e-6)
 
 
-def test_a_node_without_neighbours_is_its_own(rivals):
+def test_a_node_without_neighbours_is_its_own():
     found = rivals.with_averages(np.array([[1.0], [2.0], [7.0]]), np.array([[0, 1], [2, 2]]))
     assert found.tolist() == [[1, 2, 1], [2, 1, 2], [7, 7, 7]]
 
 
-def test_numbers_are_propagated_linearly_along_a_path(rivals):
+def test_numbers_are_propagated_linearly_along_a_path():
     path = np.stack([np.arange(10), np.arange(1, 11)], axis=1)
     y = np.zeros(11)
     y[10] = 5.0
@@ -61,7 +47,7 @@ def test_numbers_are_propagated_linearly_along_a_path(rivals):
     assert np.allclose(found, np.linspace(0, 5, 11), atol=1e-5)
 
 
-def test_propagation_is_the_solution_of_its_linear_system(rivals, table):
+def test_propagation_is_the_solution_of_its_linear_system(table):
     _, y, links = table
     train, pull = np.arange(0, 120, 4), 0.3
     found = rivals.propagated(y, train, links, pull)
@@ -73,20 +59,20 @@ def test_propagation_is_the_solution_of_its_linear_system(rivals, table):
     assert (found[train] == y[train]).all()
 
 
-def test_propagation_far_from_labels_gives_their_mean(rivals):
+def test_propagation_far_from_labels_gives_their_mean():
     y = np.array([1.0, 3.0, 50.0, 60.0])
     found = rivals.propagated(y, np.array([0, 1]), np.array([[2, 3]]), pull=0.01)
     assert np.allclose(found, [1, 3, 2, 2])
 
 
-def test_label_propagation_finds_smooth_numbers(rivals):
+def test_label_propagation_finds_smooth_numbers():
     ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200], axis=1)
     y = np.sin(2 * np.pi * np.arange(200) / 200)
     train = np.random.default_rng(0).permutation(200)[:60]
     assert np.abs(rivals.label_propagation(y, np.sort(train), ring, seed=0) - y).max() < 0.2
 
 
-def test_ridge_is_the_best_of_its_penalties_by_leaving_one_out(rivals, table):
+def test_ridge_is_the_best_of_its_penalties_by_leaving_one_out(table):
     x, y, _ = table
     train = np.arange(40)
     candidates = []
@@ -102,7 +88,7 @@ def test_ridge_is_the_best_of_its_penalties_by_leaving_one_out(rivals, table):
     assert np.allclose(rivals.ridge(x, y, train), best, atol=0.01)
 
 
-def test_columns_that_boosting_leaves_out_do_not_change_its_trees(rivals, table):
+def test_columns_that_boosting_leaves_out_do_not_change_its_trees(table):
     x, y, _ = table
     train = np.arange(0, 120, 2)
     few = np.zeros((120, 3), dtype=np.float32)
@@ -118,7 +104,7 @@ def test_columns_that_boosting_leaves_out_do_not_change_its_trees(rivals, table)
     assert any(np.array_equal(found, model.predict(wide)) for model in plain)
 
 
-def test_logistic_regression_ranks_by_the_direction_between_two_normal_classes(rivals):
+def test_logistic_regression_ranks_by_the_direction_between_two_normal_classes():
     random = np.random.default_rng(0)
     y = np.repeat([0, 1], 300)
     x = random.standard_normal((600, 4))
@@ -130,7 +116,7 @@ def test_logistic_regression_ranks_by_the_direction_between_two_normal_classes(r
     assert np.allclose(again, found[5:9])
 
 
-def test_the_gcn_learns_a_class_that_only_neighbours_show(rivals, monkeypatch):
+def test_the_gcn_learns_a_class_that_only_neighbours_show(monkeypatch):
     monkeypatch.setattr(rivals, "GCN_WIDTHS", (16,))
     monkeypatch.setattr(rivals, "GCN_RATES", (0.01,))
     random = np.random.default_rng(0)

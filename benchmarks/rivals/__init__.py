@@ -1,0 +1,1 @@
+"""SelfLinkDist beside what a practitioner would use instead; `protocol` says how it is measured."""
