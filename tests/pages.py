@@ -12,6 +12,7 @@ import math
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +61,21 @@ class Trained:
     printed: dict = field(default_factory=dict)
 
 
+def check(page, folder, trained, left_out=()):
+    """Steps of a page that print something else than it shows, each with what differs.
+
+    They run in the current folder, which must be `folder` and contain a copy of examples/.
+    """
+    found = {}
+    for step in steps(page.read_text()):
+        if step.source in left_out:
+            continue
+        printed = run(step, folder, trained)
+        if step.shown and (missing := differences(step.shown, printed)):
+            found[step.source] = (missing, printed)
+    return found
+
+
 def run(step, folder, trained):
     """What a step prints; trains once for all pages what they all train."""
     if step.language == "python":
@@ -78,11 +94,16 @@ def run(step, folder, trained):
 
 
 def shell(source, folder):
-    """What a command line prints: one of this program, or 'head'."""
+    """What a command line prints: one of this program, 'head', or a Python script."""
     program, *arguments = shlex.split(source)
     if program == "head":
         lines = int(arguments[0].removeprefix("-"))
         return "".join((folder / arguments[1]).read_text().splitlines(keepends=True)[:lines])
+    if program == "python":
+        asked = [sys.executable, *arguments]
+        return subprocess.run(
+            asked, cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
     assert program == "linkdist", source
     return command(arguments)
 

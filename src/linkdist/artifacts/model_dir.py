@@ -30,6 +30,7 @@ from torch import Tensor
 from linkdist._files import replace_directory
 from linkdist._version import __version__
 from linkdist.artifacts.card_curve import card_curve
+from linkdist.artifacts.card_metadata import card_metadata
 from linkdist.artifacts.manifest import (
     AGAIN,
     CARD,
@@ -146,7 +147,7 @@ def save_model(directory: Path | str, saved: Saved) -> None:
     files[HEADER] = _write_header(header)
     described = None if saved.encoders is None else saved.encoders.describe()
     text = model_card(target.name, saved.about, saved.model.classes, described)
-    files[CARD] = text.encode("utf-8", "replace")
+    files[CARD] = (card_metadata(target.name, saved.about) + text).encode("utf-8", "replace")
     if picture := card_curve(saved.about):
         files[CURVE] = picture.encode()
     if saved.report_html is not None:
