@@ -1,9 +1,10 @@
 """Networks: a plain MLP, GraphSAGE, GCN, and MLPs that learn from them (GLNN, GCN2MLP).
 
 All have two layers of width 256 with dropout, and are trained in full batches for at most 200
-epochs. Every fifth epoch predicts the validation nodes, and the best weights are kept. GraphSAGE
-and GCN are layers of PyTorch Geometric, trained on the visible graph. A student learns the
-teacher's predictions of all visible nodes over the visible graph, and predicts from features.
+epochs. Every fifth epoch predicts the validation nodes; the best weights are kept, and ten
+predictions without a better one end the training. GraphSAGE and GCN are layers of PyTorch
+Geometric, trained on the visible graph. A student learns the teacher's predictions of all visible
+nodes over the visible graph, and predicts from features.
 """
 
 import copy
@@ -18,7 +19,7 @@ from rivals.protocol import predictions_of, search
 from rivals.settings import NETWORKS, STUDENTS
 from rivals.steps import repeated_step
 
-WIDTH, DROPOUT, EPOCHS, EVERY = 256, 0.5, 200, 5
+WIDTH, DROPOUT, EPOCHS, EVERY, PATIENCE = 256, 0.5, 200, 5, 10
 LAYERS = {"MLP": Perceptron, "GraphSAGE": Sage, "GCN": GraphConvolution}
 
 
@@ -36,18 +37,18 @@ class Network(torch.nn.Module):
 
 
 class Trained:
-    """A network with what it needs to read raw features and to give numbers in their units."""
+    """A network, and the trainer that knows how to read raw features and outputs."""
 
-    def __init__(self, network, scaler, units, device):
-        self.network, self.scaler, self.units, self.device = network, scaler, units, device
+    def __init__(self, network, trainer):
+        self.network, self.trainer = network, trainer
 
     @torch.no_grad()
     def outputs(self, features, edges=None):
         """Probabilities (n, C), or numbers (n, 1)."""
         self.network.eval()
-        x = Inputs.of_rows(self.scaler(features), self.device)
-        links = None if edges is None else Links(edges, features.shape[0], self.device)
-        return self.units.read(self.network(x, links)).cpu().numpy()
+        links = None if edges is None else self.trainer.links_of(edges, features.shape[0])
+        found = self.network(self.trainer.inputs_of(features), links)
+        return self.trainer.units.read(found).cpu().numpy()
 
 
 class FromFeatures(Trained):
@@ -112,9 +113,19 @@ class Trainer:
         self.train = torch.from_numpy(problem.split.train).to(device)
         self.labels = self.units.targets(problem.train_labels, device)
 
+    def inputs_of(self, features):
+        """Features on the device, scaled; those of the whole graph are there already."""
+        if features is self.problem.graph.features:
+            return self.x
+        return Inputs.of_rows(self.scaler(features), self.device)
+
+    def links_of(self, edges, n):
+        """Links on the device; the visible ones are there already."""
+        return self.links if edges is self.problem.view.edges else Links(edges, n, self.device)
+
     def rows(self, nodes):
         """The scaled features of some nodes."""
-        return Inputs.of_rows(self.scaler(self.problem.graph.features[nodes]), self.device)
+        return self.inputs_of(self.problem.graph.features[nodes])
 
     def supervised(self, name):
         """MLP, GraphSAGE or GCN, of the best setting."""
@@ -127,7 +138,7 @@ class Trainer:
 
             def loss(network, setting):
                 outputs = network(self.x, self.links)
-                return self.units.label_loss(outputs[self.train], self.labels)
+                return self.units.label_loss(outputs.index_select(0, self.train), self.labels)
 
         return search(self.problem, self._fit(LAYERS[name], loss), NETWORKS)
 
@@ -142,7 +153,9 @@ class Trainer:
             outputs, share = network(x), setting["labels"]
             value = (1 - share) * self.units.teacher_loss(outputs, found)
             if share:
-                value = value + share * self.units.label_loss(outputs[known], self.labels)
+                value = value + share * self.units.label_loss(
+                    outputs.index_select(0, known), self.labels
+                )
             return value
 
         return search(problem, self._fit(Perceptron, loss), STUDENTS)
@@ -163,7 +176,7 @@ class Trainer:
             network = Network(layer, graph.d, graph.C).to(self.device)
             self._train(network, loss, predicted, setting)
             kind = FromFeatures if layer is Perceptron else WithLinks
-            return kind(network, self.scaler, self.units, self.device)
+            return kind(network, self)
 
         return fit
 
@@ -182,7 +195,7 @@ class Trainer:
             loss(network, setting).backward()
             adam.step()
 
-        best, weights, once = None, None, repeated_step(step, self.device)
+        best, weights, waited, once = None, None, 0, repeated_step(step, self.device)
         for _ in range(EPOCHS // EVERY):
             network.train()
             for _ in range(EVERY):
@@ -190,7 +203,9 @@ class Trainer:
             network.eval()
             with torch.no_grad():
                 found = self.units.read(predicted(network)).cpu().numpy()
-            quality = self.problem.quality(found)
+            quality, waited = self.problem.quality(found), waited + 1
             if best is None or quality > best:
-                best, weights = quality, copy.deepcopy(network.state_dict())
+                best, weights, waited = quality, copy.deepcopy(network.state_dict()), 0
+            if waited == PATIENCE:
+                break
         network.load_state_dict(weights)
