@@ -31,14 +31,17 @@ COLUMNS = {
 NOTES = """
 Training includes the search of settings, with 10 % of the rows labelled. Networks of rivals were
 timed for 20 epochs in one setting, times ten for 200 epochs and times three for all settings; some
-trainings end earlier. SelfLinkDist and CoLinkDist have one setting. 'One row' includes what a service would fetch from
-arrays in memory: for methods with links the features of two hops, for SelfLinkDist those of one
-hop, for label propagation and Correct & Smooth the whole graph, whose labels they spread. 'A
-million rows' is measured on 50,000 repeated rows, or on the graph's own nodes with links, and
-scaled. Peak memory is that of the whole process in training; the note below each table says what it
-is before training, with the packages imported and the graph loaded. 'Data at hand' are features and
-links that a prediction with links needs. All methods are measured in Python; SelfLinkDist and
-CoLinkDist run in PyTorch here, and are faster in ONNX Runtime.
+trainings end earlier. SelfLinkDist and CoLinkDist have one setting.
+
+'One row' includes what a service would fetch from arrays in memory: for methods with links the
+features of two hops, for SelfLinkDist those of one hop, for label propagation and Correct & Smooth
+the whole graph, whose labels they spread. 'A million rows' is measured on 50,000 repeated rows, or
+on the graph's own nodes with links, and scaled.
+
+Peak memory is that of the whole process in training; the line below each table says how much the
+imported packages and the graph take before. 'Data at hand' are the features and links that a
+prediction with links needs. All methods are measured in Python, SelfLinkDist and CoLinkDist in
+PyTorch.
 """
 
 
