@@ -1,8 +1,7 @@
 """How long a task takes, roughly: for the order of tasks and for the time that is left.
 
 The seconds are for ten seeds, on one H200 or on one core. `SIZES` has the nodes, the non-zero
-features of a node, the links and the classes of each graph in thousands, so that a plan needs no
-data.
+features of a node, the links and the classes of each graph, so that a plan needs no data.
 """
 
 SIZES = {
@@ -31,14 +30,14 @@ def seconds_of(task):
     """Estimated seconds of a task for ten seeds."""
     nodes, width, links, classes = SIZES[task.name]
     labelled = nodes * SHARES[task.labels]  # thousands
-    trees = 10 * classes * (labelled * width / 600 + labelled / 10)
+    trees = 3 * classes * labelled * (width / 350 + 0.2)
     return {
         "selflinkdist": 3 + 0.4 * nodes + 0.01 * links,
         "colinkdist": 2 + 0.05 * links,
         "networks": 10 + 0.8 * nodes + 0.05 * links,
-        "linear": 1 + classes * (nodes / 2 + labelled) * width / 80,
+        "linear": 1 + classes * (nodes / 2 + labelled) * width / 150,
         "trees": 0.5 + trees,
         "averages": 2 + nodes / 2 + 1.5 * trees,
-        "spreading": 2 + trees + 10 * classes * (0.2 + width / 400),
+        "spreading": 2 + trees + classes * (2 + width / 50),
         "propagation": 0.5 + 0.02 * links,
     }[task.group]

@@ -53,7 +53,7 @@ def compute(task, seeds, folder, device, named):
     from rivals.protocol import Problem, draw, load_set, measure_of
 
     torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
     graph = load_set(task.name)
     problems = [Problem(graph, draw(graph, task.labels, seed), seed) for seed in seeds]
     with threadpool_limits(1):
