@@ -27,10 +27,8 @@ test: export OMP_NUM_THREADS ?= 1
 test: lint
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal --durations 10
 
-# Material for MkDocs prints a notice about MkDocs 2, which pyproject.toml does not ask for.
-docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python tools/site/build.py site
 	@echo "Open site/index.html in a browser."
 
 lint: $(READY)

@@ -52,7 +52,8 @@ class FromStore:
 
     def propagate(self, width):
         """One pass over the links."""
-        to, means = self.workshop.columns("out", width), Means(self.seen)
+        # Not synced, like the arrays between two steps of a training.
+        to, means = self.workshop.columns("out", width, lasting=False), Means(self.seen)
         to.remove()
         update = means.smooth if width == self.store.d else means.mean
         self.workshop.propagate(self.columns[width], to, self.seen, update)

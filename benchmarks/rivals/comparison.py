@@ -80,19 +80,25 @@ def compared(records):
     """The rows of all cells, by graph, number of labels and method."""
     cells = defaultdict(dict)
     for record in records:
-        cells[record["set"], record["labels"]][record["method"]] = np.array(record["scores"])
+        cells[record["set"], record["labels"]][record["method"]] = record["by_seed"]
     rows = {}
     for (name, labels), found in cells.items():
         rivals = [m for m in found if m not in (OURS, LINKED) and reference(m) in found]
-        apart = {method: found[reference(method)] - found[method] for method in rivals}
+        apart = {method: _differences(found[reference(method)], found[method]) for method in rivals}
         adjusted = dict(zip(rivals, holm([signed_rank(apart[m]) for m in rivals]), strict=True))
-        for method, scores in found.items():
+        for method, by_seed in found.items():
+            scores = np.array(list(by_seed.values()))
             spread = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
             by = float(apart[method].mean()) if method in apart else 0.0
             row = Row(name, labels, method, float(scores.mean()), spread, by,
                       float(adjusted.get(method, 1.0)))  # fmt: skip
             rows[name, labels, method] = row
     return rows
+
+
+def _differences(ours, theirs):
+    """Ours minus theirs, for the seeds that both have."""
+    return np.array([ours[seed] - score for seed, score in theirs.items() if seed in ours])
 
 
 def best_rival(rows, name, labels, number):

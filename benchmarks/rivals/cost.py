@@ -30,8 +30,8 @@ COLUMNS = {
 }
 NOTES = """
 Training includes the search of settings, with 10 % of the rows labelled. Networks of rivals were
-timed for 20 epochs in one setting, times ten for 200 epochs and times three for all settings; some
-trainings end earlier. SelfLinkDist and CoLinkDist have one setting.
+timed for 20 epochs in one setting, times ten for 200 epochs and times three for all settings.
+SelfLinkDist and CoLinkDist have one setting.
 
 'One row' includes what a service would fetch from arrays in memory: for methods with links the
 features of two hops, for SelfLinkDist those of one hop, for label propagation and Correct & Smooth

@@ -68,7 +68,7 @@ def trained(problem, method):
         chosen = self_training(problem, linear(problem))
     else:
         alone = {
-            "logistic regression": linear,
+            "linear model": linear,
             "LightGBM": trees,
             "LightGBM on averages": averaged_trees,
             "label spreading, then LightGBM": spread_then_trees,

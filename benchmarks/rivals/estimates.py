@@ -27,11 +27,11 @@ SHARES = {"5": 0.005, "20": 0.02, "1%": 0.01, "10%": 0.1, "60%": 0.6}
 
 
 def seconds_of(task):
-    """Estimated seconds of a task for ten seeds."""
+    """Estimated seconds of a task."""
     nodes, width, links, classes = SIZES[task.name]
     labelled = nodes * SHARES[task.labels]  # thousands
     trees = 3 * classes * labelled * (width / 350 + 0.2)
-    return {
+    of_ten = {
         "selflinkdist": 3 + 0.4 * nodes + 0.01 * links,
         "colinkdist": 2 + 0.05 * links,
         "networks": 10 + 0.8 * nodes + 0.05 * links,
@@ -40,4 +40,5 @@ def seconds_of(task):
         "averages": 2 + nodes / 2 + 1.5 * trees,
         "spreading": 2 + trees + classes * (2 + width / 50),
         "propagation": 0.5 + 0.02 * links,
-    }[task.group]
+    }
+    return of_ten[task.group] * len(task.seeds) / 10

@@ -42,7 +42,7 @@ def _of_each_seed(compute):
 
 def _linear(problem, device):
     base = linear(problem)
-    yield "logistic regression", base
+    yield "linear model", base
     if problem.graph.task != "regression":
         yield "self-training", self_training(problem, base)
 

@@ -2,7 +2,7 @@
 
 OURS, LINKED = "SelfLinkDist", "SelfLinkDist, with links"
 CLASSES = {
-    1: ("logistic regression", "LightGBM", "MLP"),
+    1: ("linear model", "LightGBM", "MLP"),
     2: ("self-training",),
     3: (OURS, "CoLinkDist", "GLNN", "GCN2MLP", "label spreading, then LightGBM"),
     4: (

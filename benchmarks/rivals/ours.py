@@ -1,7 +1,7 @@
 """SelfLinkDist and CoLinkDist with their defaults; all seeds are replicas of one training.
 
-On graphs with two classes, SelfLinkDist is told by `metric` to choose by the measure that is
-reported, as all rivals do.
+For two classes and for numbers, the option `metric` of SelfLinkDist is the measure that is
+reported, so that it chooses by the same measure as all rivals.
 """
 
 import torch
@@ -16,7 +16,7 @@ def trained(problems, method, device):
     """The replicas of a method, one for each problem of the same graph."""
     graph, seeds = problems[0].graph, [problem.seed for problem in problems]
     inputs = make_inputs(graph.features, device)
-    ranked = method == "selflinkdist" and problems[0].measure == "roc-auc"
+    metric = problems[0].measure if method == "selflinkdist" else None
     splits = [problem.split for problem in problems]
     return fit(
         graph,
@@ -26,7 +26,7 @@ def trained(problems, method, device):
         seeds=seeds,
         inputs=inputs,
         device=device.type,
-        metric="roc-auc" if ranked else None,
+        metric=None if metric == "accuracy" else metric,
     )
 
 

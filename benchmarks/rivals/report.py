@@ -48,7 +48,7 @@ def _head(about, records):
     commits = ", ".join(sorted({first["commit"] for first in about}))
     gpus = {first["machine"]["gpu"] for first in about if first["device"] == "cuda"}
     cpu = about[0]["machine"]["cpu"].split(",")[0]
-    seeds = about[0]["seeds"]
+    seeds = sorted({seed for first in about for seed in first["seeds"]})
     where = f"{', '.join(sorted(gpus)) or 'no GPU'} and {cpu}"
     return [
         "# SelfLinkDist and what you would use instead",
@@ -69,10 +69,10 @@ def _head(about, records):
         "Wilcoxon's signed-rank test at 5 % with Holm's correction over the rivals of a graph and "
         "number of labels. Methods with different information are never ranked together. "
         "Self-training, CoLinkDist and Correct & Smooth are for classes, so counties has none of "
-        "them, and ridge regression takes the place of logistic regression there. LightGBM on "
-        "averages reads at most 128 columns of a truncated SVD and their averages over one and two "
-        "hops; label spreading labels at most 3,000 nodes; self-training reads at most 5,000 rows "
-        "without a label.",
+        "them. The linear model is logistic regression, and ridge regression on counties. LightGBM "
+        "on averages reads at most 128 columns of a truncated SVD and their averages over one and "
+        "two hops; label spreading labels at most 3,000 nodes; self-training reads at most 5,000 "
+        "rows without a label.",
         "",
         "What training and predictions cost is in [cost.md](cost.md), the accuracy by the number "
         "of labels in [learning-curve.md](learning-curve.md).",

@@ -1,8 +1,9 @@
 """Measure SelfLinkDist beside its rivals; the protocol is in `protocol.py`.
 
-A task is a graph, a number of labels and a group of methods. Tasks run in two pools of processes:
-networks on the device, a few at a time, and the others with one core each, the longest first. A
-task writes a file when it has finished; the same command continues where a run has stopped.
+A task is a graph, a number of labels, a group of methods and some of the seeds. Tasks run in two
+pools of processes: networks on the device, a few at a time, and the others with one core each, the
+longest first. A task writes a file when it has finished; the same command continues where a run has
+stopped.
 Usage: python benchmarks/rivals/run.py --out FOLDER [--sets ...] [--labels ...] [--groups ...]
        [--seeds 1300-1309] [--minutes ...] [--list]; then python benchmarks/rivals/report.py FOLDER
 """
@@ -26,22 +27,29 @@ GROUPS = {
     "cores": ("linear", "trees", "averages", "spreading", "propagation"),
 }
 DEVICE_WORKERS = 6
+TOGETHER = {"selflinkdist": 10, "colinkdist": 10}
+"""Seeds of a task: ours trains ten at once, of the others five keep tasks short."""
 
 
-def tasks_of(sets, labels, groups):
+def tasks_of(sets, labels, groups, seeds):
     """All tasks of a plan, the longest first."""
     found = [
-        Task(name, count, group)
+        Task(name, count, group, some)
         for name in sets
         for count in label_counts(name)
         if count in labels
         for group in groups
         if name != "counties" or group != "colinkdist"
+        for some in _in_parts(tuple(seeds), TOGETHER.get(group, 5))
     ]
     return sorted(found, key=seconds_of, reverse=True)
 
 
-def compute(task, seeds, folder, device, named):
+def _in_parts(seeds, size):
+    return [seeds[start : start + size] for start in range(0, len(seeds), size)]
+
+
+def compute(task, folder, device, named):
     """Measure one task, and write its records."""
     started = time.perf_counter()
     # Imported here because the process that gives out tasks needs none of it.
@@ -55,10 +63,10 @@ def compute(task, seeds, folder, device, named):
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high")
     graph = load_set(task.name)
-    problems = [Problem(graph, draw(graph, task.labels, seed), seed) for seed in seeds]
+    problems = [Problem(graph, draw(graph, task.labels, seed), seed) for seed in task.seeds]
     with threadpool_limits(1):
         records = methods.GROUPS[task.group](problems, torch.device(device))
-    about = {"seeds": list(seeds), "measure": measure_of(graph), "commit": named,
+    about = {"measure": measure_of(graph), "commit": named,
              "machine": machine(), "device": device,
              "nodes": [len(part) for part in _parts(problems[0].split)]}  # fmt: skip
     write_records(task, folder, about, records)
@@ -80,11 +88,11 @@ class Pool:
         self.executor = ProcessPoolExecutor(workers, spawn)
         self.running = {}
 
-    def start(self, *given):
+    def start(self, folder, named):
         """Start tasks until every process has one."""
         while self.tasks and len(self.running) < self.workers:
             task = self.tasks.pop(0)
-            future = self.executor.submit(compute, task, *given[:2], self.device, *given[2:])
+            future = self.executor.submit(compute, task, folder, self.device, named)
             self.running[future] = task
 
 
@@ -100,7 +108,7 @@ def run(tasks, asked, named):
     while True:
         if time.perf_counter() < end:
             for pool in pools:
-                pool.start(asked.seeds, asked.out, named)
+                pool.start(asked.out, named)
         futures = [future for pool in pools for future in pool.running]
         if not futures:
             break
@@ -159,7 +167,8 @@ def parse(words=None):
 
 def main():
     asked = parse()
-    plan = tasks_of(*(text.split(",") for text in (asked.sets, asked.labels, asked.groups)))
+    names = (text.split(",") for text in (asked.sets, asked.labels, asked.groups))
+    plan = tasks_of(*names, asked.seeds)
     missing = [task for task in plan if not task.path(asked.out).exists()]
     print(f"{len(plan) - len(missing)} of {len(plan)} tasks are there", flush=True)
     if asked.list:

@@ -125,12 +125,7 @@ class _Data:
 
     def __init__(self, problem, x, labels, held):
         self.problem = problem
-        common = {
-            "max_bin": BINS,
-            "feature_pre_filter": False,
-            "verbose": -1,
-            "num_threads": THREADS,
-        }
+        common = {**QUIET, "max_bin": BINS}
         self.rows = lightgbm.Dataset(x, labels, params=common)
         held_labels = problem.graph.labels[problem.split.validation]
         self.held = lightgbm.Dataset(held, held_labels, reference=self.rows, params=common)

@@ -38,7 +38,7 @@ def test_verdicts_follow_the_sign_and_the_corrected_test():
     ours = 80 + random.normal(size=10)
     methods = {"SelfLinkDist": ours, "SelfLinkDist, with links": ours + 5, "MLP": ours - 3,
                "GCN": ours + 7, "GLNN": ours + random.permutation([-1, 1] * 5)}  # fmt: skip
-    records = [{"set": "cora", "labels": "20", "method": method, "scores": list(scores)}
+    records = [{"set": "cora", "labels": "20", "method": method, "by_seed": dict(enumerate(scores))}
                for method, scores in methods.items()]  # fmt: skip
     rows = compared(records)
     verdicts = {method: rows["cora", "20", method].verdict for method in methods}

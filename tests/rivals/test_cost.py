@@ -14,9 +14,7 @@ def test_a_ball_has_the_nodes_within_some_hops():
     assert deployed.ball(path, 0, 1).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    "method", ["logistic regression", "GLNN", "GraphSAGE", "LightGBM on averages"]
-)
+@pytest.mark.parametrize("method", ["linear model", "GLNN", "GraphSAGE", "LightGBM on averages"])
 def test_the_costs_of_a_method_are_positive_and_links_need_data(made, monkeypatch, method):
     monkeypatch.setattr(deployed, "load_set", lambda name: made())
     monkeypatch.setattr(deployed, "EPOCHS", 5)

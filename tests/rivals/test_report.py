@@ -10,7 +10,8 @@ from rivals.records import Task, read_records, write_records
 from rivals.report import report
 
 MACHINE = {"gpu": "none", "cpu": "a CPU, 2 cores"}
-ABOUT = {"seeds": list(range(10)), "measure": "accuracy", "commit": "abc", "machine": MACHINE,
+SEEDS = tuple(range(10))
+ABOUT = {"measure": "accuracy", "commit": "abc", "machine": MACHINE,
          "device": "cpu"}  # fmt: skip
 
 
@@ -26,20 +27,26 @@ def folder(tmp_path):
             for method, mean in means.items()
         }  # fmt: skip
         about = {**ABOUT, "nodes": [count - count // 5, count // 5, 542]}
-        write_records(Task("cora", labels, "all"), tmp_path, about, records)
+        write_records(Task("cora", labels, "all", SEEDS), tmp_path, about, records)
     return tmp_path
 
 
 def test_records_are_read_as_they_were_written(tmp_path):
     settings = [{"C": 1}, {"C": 10}, {"C": 1}]
     record = {"scores": [1.0, 2.0, 3.0], "settings": settings, "seconds": [0.1, 0.2, 0.3]}
-    task = Task("cora", "10%", "linear")
-    write_records(task, tmp_path, {"seeds": [0, 1, 2], "measure": "accuracy"}, {"MLP": record})
-    assert task.path(tmp_path).name == "cora.10pc.linear.jsonl"
+    task = Task("cora", "10%", "linear", (0, 1, 2))
+    write_records(task, tmp_path, {"measure": "accuracy"}, {"MLP": record})
+    assert task.path(tmp_path).name == "cora.10pc.linear.0-2.jsonl"
+    line = json.loads(task.path(tmp_path).read_text().splitlines()[1])
+    assert [line["settings"][place] for place in line["chosen"]] == settings
     (about,), (found,) = read_records(tmp_path)
     assert about["set"] == found["set"] == "cora"
-    assert [found["settings"][place] for place in found["chosen"]] == settings
-    assert found["scores"] == record["scores"]
+    assert found["by_seed"] == {0: 1.0, 1: 2.0, 2: 3.0}
+    more = Task("cora", "10%", "linear", (5,))
+    later = {"scores": [9.0], "settings": [{}], "seconds": [0.1]}
+    write_records(more, tmp_path, {"measure": "accuracy"}, {"MLP": later})
+    _, (found,) = read_records(tmp_path)
+    assert found["by_seed"] == {0: 1.0, 1: 2.0, 2: 3.0, 5: 9.0}
     assert not list(tmp_path.glob("*.new"))
 
 

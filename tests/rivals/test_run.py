@@ -39,13 +39,14 @@ def measured(folder, *more):
     asked = run.parse(words)
     asked.device = "cpu"
     folder.mkdir(exist_ok=True)
-    plan = run.tasks_of(*(text.split(",") for text in (asked.sets, asked.labels, asked.groups)))
+    names = (text.split(",") for text in (asked.sets, asked.labels, asked.groups))
+    plan = run.tasks_of(*names, asked.seeds)
     missing = [task for task in plan if not task.path(folder).exists()]
     return missing, run.run(missing, asked, "abc")
 
 
 def scores(folder):
-    return {(r["set"], r["method"]): (r["scores"], r["chosen"]) for r in read_records(folder)[1]}
+    return {(r["set"], r["method"]): r["by_seed"] for r in read_records(folder)[1]}
 
 
 def test_a_resumed_run_gives_the_same_records(small, tmp_path, capsys):
@@ -54,7 +55,7 @@ def test_a_resumed_run_gives_the_same_records(small, tmp_path, capsys):
     measured(resumed, "--minutes", "0")
     assert scores(resumed) == {}
     measured(resumed)
-    killed = resumed / "cora.10pc.linear.jsonl"
+    killed = resumed / "cora.10pc.linear.0-1.jsonl"
     killed.rename(killed.with_suffix(".1.new"))  # what a killed process leaves
     missing, failed = measured(resumed)
     assert [task.group for task in missing] == ["linear"]
@@ -80,6 +81,10 @@ def test_a_failure_is_reported_and_the_others_are_measured(small, tmp_path, monk
 
 
 def test_the_plan_has_the_longest_tasks_first():
-    plan = run.tasks_of(["cora", "coauthor-cs", "counties"], ["5", "60%"], ["trees", "colinkdist"])
-    assert [t.labels for t in plan if t.name == "counties"] == ["60%"]
+    sets, groups = ["cora", "coauthor-cs", "counties"], ["trees", "colinkdist"]
+    plan = run.tasks_of(sets, ["5", "60%"], groups, range(10))
+    parts = [t.seeds for t in plan if (t.name, t.labels, t.group) == ("cora", "5", "trees")]
+    assert parts == [(0, 1, 2, 3, 4), (5, 6, 7, 8, 9)]
+    assert {t.seeds for t in plan if t.group == "colinkdist"} == {tuple(range(10))}
+    assert {t.labels for t in plan if t.name == "counties"} == {"60%"}
     assert (plan[0].name, plan[0].labels, plan[0].group) == ("coauthor-cs", "60%", "trees")

@@ -1,4 +1,4 @@
-"""The site's hook that writes the command-line reference from the program itself."""
+"""The command-line reference of the site, from the program itself."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import re
 import subprocess
 import sys
 
-from mkdocs.structure.pages import Page
-
-PAGE, PLACE = "commands.md", "<!-- commands -->"
-
-
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Put the commands where the page leaves a place for them."""
-    return markdown.replace(PLACE, commands()) if page.file.src_uri == PAGE else markdown
+PLACE = "<!-- commands -->"
 
 
 def commands() -> str:
-    """Every command with its arguments and options, as Typer tells them."""
+    """Every command with its arguments and options, as Typer describes them."""
     ask = [sys.executable, "-m", "typer", "linkdist.cli.main", "utils", "docs"]
     ask += ["--name", "linkdist"]
     said = subprocess.run(ask, capture_output=True, text=True, check=True, encoding="utf-8").stdout

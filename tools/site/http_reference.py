@@ -1,4 +1,4 @@
-"""The site's hook that writes the HTTP reference from the service's own OpenAPI document.
+"""The HTTP reference of the site, from the service's own OpenAPI document.
 
 paths        a section each: what it does, parameters, body, answers
 components   the schemas that they name, a table of fields each
@@ -10,19 +10,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from mkdocs.structure.pages import Page
-
-PAGE, PLACE = "http.md", "<!-- http -->"
+PLACE = "<!-- http -->"
 Node: TypeAlias = Mapping[str, Any]
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Put the reference where the page leaves a place for it."""
-    if page.file.src_uri != PAGE:
-        return markdown
+def paths() -> str:
+    """The reference of the service of this package."""
     from linkdist.serve.app import openapi
 
-    return markdown.replace(PLACE, reference(openapi()))
+    return reference(openapi())
 
 
 def reference(document: Node) -> str:

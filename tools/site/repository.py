@@ -1,58 +1,61 @@
-"""The site's hook for links that lead out of docs/ into the repository.
+"""Files of the repository that pages of the site link.
 
 In the repository a page links `../results/README.md`; a site has nothing above its first page. So
-what the pages link, and what the linked pages link in turn, comes along into the site at the path
-that it has in the repository: Markdown as pages, all else as files. A linked folder becomes its
-name.
+what the pages link, and what the linked pages link in turn, is copied into the site at the path
+that it has in the repository: Markdown as pages, everything else as files. A linked folder becomes
+its name. The README's place is taken by the front page, which says the same.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+import result_tables
 
+README, FRONT_PAGE = Path("README.md"), Path("index.md")
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the repository's files that the pages lead to."""
-    root = Path(config.config_file_path).parent
-    pages = [Path(file.abs_src_path) for file in files.documentation_pages()]
-    wanted = list(pages)
+def files(root: Path) -> dict[Path, Path]:
+    """Every file of the site and its place in the site."""
+    wanted = [path for path in sorted((root / "docs").rglob("*")) if path.is_file()]
+    found = {}
     while wanted:
-        for target in _linked(wanted.pop()):
-            path = target.relative_to(root).as_posix()
-            if target.is_file() and not path.startswith("docs/") and path not in files.src_uris:
-                files.append(File.generated(config, path, abs_src_path=str(target)))
-                wanted += [target] if target.suffix == ".md" else []
-    return files
+        source = wanted.pop()
+        if source not in found:
+            found[source] = _place(source, root)
+            wanted += _linked(source, root) if source.suffix == ".md" else []
+    return found
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let each link lead to where its target is in the site."""
-    root = Path(config.config_file_path).parent
-    folder = Path(page.file.abs_src_path).parent
+def moved(text: str, source: Path, place: Path, root: Path) -> str:
+    """Let each link of a page lead to where its target is in the site."""
 
-    def moved(link: re.Match[str]) -> str:
-        text, name, anchor = link.groups()
-        target = (folder / name).resolve()
+    def link(match: re.Match[str]) -> str:
+        words, name, anchor = match.groups()
+        target = (source.parent / name).resolve()
         if target.is_dir():
-            place = target.relative_to(root).as_posix()
-            return f"{text} ({'' if text == place else f'`{place}` '}in the repository)"
-        if not name.startswith("../"):
-            return link[0]
-        up = "../" * page.file.src_uri.count("/")
-        place = target.relative_to(root).as_posix().removeprefix("docs/")
-        return f"[{text}]({up}{place}{anchor or ''})"
+            path = target.relative_to(root).as_posix()
+            return f"{words} ({'' if words == path else f'`{path}` '}in the repository)"
+        to = Path(os.path.relpath(_place(target, root), place.parent)).as_posix()
+        return f"[{words}]({to}{'' if target == root / README else anchor or ''})"
 
-    return LINK.sub(moved, markdown)
+    return LINK.sub(link, text)
 
 
-def _linked(page: Path) -> Iterator[Path]:
-    for _, name, _ in LINK.findall(page.read_text("utf-8")):
-        yield (page.parent / name).resolve()
+def _place(source: Path, root: Path) -> Path:
+    path = source.relative_to(root)
+    if path == README:
+        return FRONT_PAGE
+    return path.relative_to("docs") if path.parts[0] == "docs" else path
+
+
+def _linked(page: Path, root: Path) -> Iterator[Path]:
+    text = result_tables.filled(page.read_text("utf-8"), page, root)
+    for _, name, _ in LINK.findall(text):
+        target = (page.parent / name).resolve()
+        if target.is_file() and target != root / README:
+            yield target

@@ -104,6 +104,7 @@ def survey_with(
     seed: int,
     callback: Callback | None = None,
     also: IntArray | None = None,
+    most: int = MAX_LINKS,
 ) -> Survey:
     """Read all links of a store once, for given validation nodes.
 
@@ -119,6 +120,8 @@ def survey_with(
         Receives the progress.
     also : (k,) int array, optional
         Numbers of nodes that the sample contains as well.
+    most : int, optional
+        The largest number of links of validation nodes in the sample.
     """
     callback = callback or Callback()
     callback.stage("reading the links")
@@ -126,7 +129,7 @@ def survey_with(
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
     picked, taken = list[Links](), np.zeros(len(nodes), dtype=np.int64)
-    limit = min(NODE_LINKS, max(1, MAX_LINKS // max(1, len(nodes))))
+    limit = min(NODE_LINKS, max(1, most // max(1, len(nodes))))
     for done, (a, b) in enumerate(order := list(buckets(store.P)), start=1):
         bucket = store.bucket(a, b)
         links = bucket.pairs

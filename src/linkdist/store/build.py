@@ -25,15 +25,24 @@ import numpy as np
 import pyarrow as pa
 
 from linkdist._version import __version__
+from linkdist.data.graph import known_labels
 from linkdist.errors import OptionError, TableError, check_names
 from linkdist.progress import Callback
-from linkdist.store.format import DENSE, VERSION, expected_files, part_file
+from linkdist.store.format import DENSE, MOST_LABEL_ROWS, VERSION, expected_files, part_file
 from linkdist.store.journal import Journal, open_journal
 from linkdist.store.keys import hash64, part_of
 from linkdist.store.link_counts import report_of
 from linkdist.store.link_runs import record_bytes, write_runs
 from linkdist.store.link_source import LinkFile, LinkPlan, link_rows, open_links, survey_links
-from linkdist.store.partition import Batch, Layout, as_float16, part_sizes, sort_ids, write_nodes
+from linkdist.store.partition import (
+    Batch,
+    Layout,
+    as_float16,
+    part_sizes,
+    sort_ids,
+    work_file,
+    write_nodes,
+)
 from linkdist.store.plan import COPIES, HELD_PARTS, MEMORY, check_parts, parse_memory, parts_for
 from linkdist.store.reader import Store
 from linkdist.store.resolve_links import HashIndex, count_links, mean_weight, resolve
@@ -295,6 +304,7 @@ class _Build:
             "task": layout.task,
             "classes": survey.classes,
             "labelled": count_known(folder, layout.P, survey.classes),
+            "label_rows": label_rows(folder, layout.P),
             "label_format": survey.label_format.state(),
             "sizes": part_sizes(self.journal, layout),
             "hashed": layout.P,
@@ -330,6 +340,16 @@ def count_known(folder: Path, P: int, classes: tuple[str, ...]) -> list[int]:
         y = np.load(folder / part_file(part, "labels.npy"))
         counts += np.array(list(count_labels(y, classes).values()), dtype=np.int64)
     return list(map(int, counts))
+
+
+def label_rows(folder: Path, P: int) -> list[list[int]] | None:
+    """The rows in the table of the labelled nodes of each part; None if there are many."""
+    found = []
+    for part in range(P):
+        y = np.load(folder / part_file(part, "labels.npy"))
+        origin = np.fromfile(folder / work_file(part, "origin"), np.int64)
+        found.append(origin[known_labels(y)].tolist())
+    return found if sum(map(len, found)) <= MOST_LABEL_ROWS else None
 
 
 def _node_bytes(survey: Survey, kind: str) -> float:

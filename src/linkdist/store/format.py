@@ -56,6 +56,9 @@ CSR = ("data", "indices", "indptr")
 LABELS = {"classification": "int32", "multilabel": "int8", "regression": "float32"}
 """The type of stored labels for each task."""
 
+MOST_LABEL_ROWS = 2000
+"""The largest number of labelled nodes whose rows in the table a manifest has."""
+
 MAX_PARTS = 9999
 """The largest number of parts: file names have four digits for it."""
 
@@ -113,6 +116,10 @@ class Manifest(BaseModel, frozen=True):
         Names of the C classes; for regression, the name of the number.
     labelled : (C,) tuple of int
         Number of known labels of each class; for regression, of known numbers.
+    label_rows : tuple of tuples of int, or None
+        The rows in the table of the labelled nodes of each part that was filled by hashing, if
+        there are few: folds of the labels are then those of the table. Nodes that were appended
+        come after them.
     label_format : dict
         How the labels are written in the table; see `linkdist.tables.targets.LabelFormat.state`.
     sizes : (P,) tuple of int
@@ -151,6 +158,7 @@ class Manifest(BaseModel, frozen=True):
     task: Literal["classification", "multilabel", "regression"]
     classes: tuple[str, ...]
     labelled: tuple[Count, ...]
+    label_rows: tuple[tuple[Count, ...], ...] | None = None
     label_format: dict[Literal["decimal", "separator", "binary"], str | bool | None]
     sizes: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_PARTS)]
     hashed: Annotated[Count, Field(ge=1)]
@@ -194,6 +202,8 @@ class Manifest(BaseModel, frozen=True):
         problems = []
         if len(self.labelled) != len(self.classes):
             problems.append(f"labelled has {len(self.labelled)} of {len(self.classes)} classes")
+        if self.label_rows is not None and len(self.label_rows) != self.hashed:
+            problems.append(f"label_rows has {len(self.label_rows)} of {self.hashed} parts")
         if self.task == "regression" and len(self.classes) != 1:
             problems.append(f"regression predicts one number, not {len(self.classes)}")
         if self.task == "multilabel" and not self.classes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,9 @@ from linkdist import Graph
 from linkdist.distributed.panel.adjacency import Adjacency, Cache, Visible
 from linkdist.distributed.panel.averages import degrees
 from linkdist.distributed.panel.columns import Columns
+from linkdist.errors import StoreError
 from linkdist.nn.aggregation import VisibleNeighbours, relations_of
+from linkdist.store.reader import Store
 from linkdist.training.panel.teachers import masks
 from tests.distributed.panel.graphs import CPU, in_parts, random_graph, random_parts
 
@@ -74,6 +78,17 @@ def test_matrices_that_do_not_stay_are_made_again(tmp_path, room):
     )
     assert held <= room
     assert (len(adjacency.cache.held) == 9) == (room == 10**8)
+
+
+def test_links_that_are_not_sorted_are_refused(tmp_path):
+    graph = random_graph()
+    placed = in_parts(graph, random_parts(graph.n, 2), tmp_path / "store")
+    bucket = placed.store.bucket(0, 1)
+    turned = bucket._replace(pairs=np.ascontiguousarray(bucket.pairs[::-1]))
+    with mock.patch.object(Store, "bucket", return_value=turned):
+        adjacency = Adjacency(placed.store, CPU, 0)
+        with pytest.raises(StoreError, match="must contain sorted links"):
+            adjacency.matrix(0, 1)
 
 
 def test_a_cache_keeps_what_fits():

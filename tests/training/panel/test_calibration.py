@@ -132,7 +132,10 @@ def test_calibration_is_the_formula(network, graph, nothing):
     z = torch.from_numpy(np.stack([part.own for part in rows]))
     beside = torch.from_numpy(np.stack([part.beside for part in rows], axis=1))
     linked = torch.from_numpy(rows[0].linked).unsqueeze(1)
-    scores = found.scores(z, beside, linked)
+    scores = found.scores(z, beside, linked, range(R))
+    last = found.scores(z[1:], beside[:, 1:], linked, range(1, R))
+    for part, whole in zip(last, scores, strict=True):
+        assert torch.equal(part, whole[1:])
     mean = task_named(graph.task).mean
     for r in range(R):
         features, links = by_hand(found, r, rows[r], graph.task)

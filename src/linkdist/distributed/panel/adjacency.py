@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy import sparse
 from torch import Tensor
 
 from linkdist.data.graph import IntArray
 from linkdist.distributed.panel.columns import Columns
+from linkdist.errors import StoreError
 from linkdist.kernels import add_sums
 from linkdist.nn.inputs import csr_tensor
-from linkdist.store.format import buckets
+from linkdist.store.format import REBUILD, bucket_file, buckets
 from linkdist.store.reader import Store
 
 
@@ -92,22 +92,30 @@ class Adjacency:
         )
 
     def _matrix(self, a: int, b: int, head: int | None) -> sparse.csr_matrix:
-        pairs, heads, weights = self.store.bucket(min(a, b), max(a, b))
-        i, j = pairs.astype(np.int32).T
+        if a < b:
+            return self._edges(a, b, head)
+        back = head ^ 1 if head is not None and self.store.directed else head
+        turned = self._edges(b, a, back).T.tocsr()
+        return turned + self._edges(a, b, head) if a == b else turned
+
+    def _edges(self, a: int, b: int, head: int | None) -> sparse.csr_matrix:
+        """The edges from part a to part b of the links of a bucket, a <= b, without self-loops."""
+        pairs, heads, weights = self.store.bucket(a, b)
+        i, j = np.ascontiguousarray(pairs.astype(np.int32, copy=False).T)
+        if (i[1:] < i[:-1]).any():
+            path = self.store.directory / bucket_file(a, b)
+            raise StoreError(f"{path} must contain sorted links. {REBUILD}")
         by = np.ones(len(i), np.float32) if weights is None else weights / self.mean_weight
-        forth: npt.NDArray[Any] = np.zeros(len(i), np.uint8) if heads is None else heads
-        back = forth ^ 1 if self.store.directed else forth
+        if heads is not None and head is not None:
+            i, j, by = (part[heads == head] for part in (i, j, by))
         if a == b:
             proper = i != j
-            i, j, by, forth, back = (part[proper] for part in (i, j, by, forth, back))
-            i, j, by = (np.concatenate(two) for two in ((i, j), (j, i), (by, by)))
-            forth = np.concatenate([forth, back])
-        elif a > b:
-            i, j, forth = j, i, back
-        if head is not None and len(self.heads) > 1:
-            i, j, by = (part[forth == head] for part in (i, j, by))
-        sizes = self.store.sizes
-        return sparse.csr_matrix((by.astype(np.float32), (i, j)), (sizes[a], sizes[b]))
+            i, j, by = (part[proper] for part in (i, j, by))
+        # The links are sorted, so that the rows need not be: SciPy would take most of the time.
+        shape = (self.store.manifest.sizes[a], self.store.manifest.sizes[b])
+        starts = np.zeros(shape[0] + 1, np.int32)
+        np.cumsum(np.bincount(i, minlength=shape[0]), out=starts[1:])
+        return sparse.csr_matrix((by.astype(np.float32, copy=False), j, starts), shape)
 
     def sums(
         self,

@@ -80,13 +80,13 @@ class Means:
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
 
-    def smooth(self, rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+    def smooth(self, rows: Rows, sums: Tensor) -> Tensor:
         """The mean of a node and its neighbours."""
-        return (sums + own) / (self.seen.total(rows) + 1)
+        return sums.add_(rows.own).div_(self.seen.total(rows) + 1)
 
-    def mean(self, rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+    def mean(self, rows: Rows, sums: Tensor) -> Tensor:
         """The mean over neighbours, 0 without any."""
-        return sums / self.seen.total(rows).clamp(min=1e-12)
+        return sums.div_(self.seen.total(rows).clamp(min=1e-12))
 
 
 def average_hops(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> dict[int, Blocks]:
@@ -117,8 +117,8 @@ def average_hops(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> dic
 def _restarted(x: Columns, means: Means) -> Update:
     """A step of personalised PageRank, which returns to a node's own features."""
 
-    def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
-        return (1 - RESTART) * means.smooth(rows, own, sums) + RESTART * rows.of(x)
+    def update(rows: Rows, sums: Tensor) -> Tensor:
+        return means.smooth(rows, sums).mul_(1 - RESTART).add_(rows.of(x), alpha=RESTART)
 
     return update
 
@@ -127,8 +127,8 @@ def average_heads(workshop: Workshop, base: Blocks, seen: Seen, name: str) -> li
     """The means over the neighbours of each head, 0 without any."""
 
     def mean_of(head: int) -> Update:
-        def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
-            return sums / rows.of(seen.degree)[:, head : head + 1].clamp(min=1e-12)
+        def update(rows: Rows, sums: Tensor) -> Tensor:
+            return sums.div_(rows.of(seen.degree)[:, head : head + 1].clamp(min=1e-12))
 
         return update
 
@@ -185,8 +185,8 @@ def spread(
         )  # fmt: skip
         workshop.fill(y, partial(_block, known, block))
 
-        def update(rows: Rows, own: Tensor, sums: Tensor, y: Columns = y) -> Tensor:
-            return SPREADING * means.mean(rows, own, sums) + (1 - SPREADING) * rows.of(y)
+        def update(rows: Rows, sums: Tensor, y: Columns = y) -> Tensor:
+            return means.mean(rows, sums).mul_(SPREADING).add_(rows.of(y), alpha=1 - SPREADING)
 
         workshop.recur(y, to, STEPS, seen, update)
         found.append(to)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from linkdist.data.graph import Graph, IntArray, known_labels
 from linkdist.data.splits import HELD_OUT, Split
 from linkdist.distributed.panel.workshop import Hidden
-from linkdist.distributed.survey import Survey, number, part_rows, survey_with
+from linkdist.distributed.survey import MAX_LINKS, Survey, number, part_rows, survey_with
 from linkdist.progress import Callback
 from linkdist.store.reader import Store
 from linkdist.training.panel.ensemble import Replica
@@ -31,6 +31,8 @@ FEWEST_ROWS, MOST_ROWS = FEW_NUMBERS + 1, 100_000
 """The least and the largest number of labelled rows that are drawn, if there are as many."""
 FIT_COPIES = 24
 """Copies of a row's outputs while the linear teachers are fitted, for all their penalties."""
+FEWEST_LINKS, EVALUATION_COPIES = 2000, 8
+"""The least number of links of validation nodes, and copies of outputs when they are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -110,28 +112,48 @@ def draw_sample(
     callback : Callback
         Receives the progress.
     """
-    drawn, labels = draw_labelled(store, rows_for(store, memory), seeds[0])
+    most = rows_for(store, memory)
+    drawn, labels = draw_labelled(store, most, seeds[0])
     rows = Graph.build(
         np.zeros((len(drawn), 1), np.float32), np.empty((0, 2), int), labels, store.classes,
         task=store.task,
     )  # fmt: skip
-    everything = np.arange(len(drawn))
+    order = in_table_order(store, len(drawn)) if len(drawn) < most else np.arange(most)
     if share is None and len(drawn) > MOST_VALIDATION / HELD_OUT:
         share = MOST_VALIDATION / len(drawn)
-    replicas = _replicas(rows, everything, seeds, share)
+    replicas = _replicas(rows, order, seeds, share)
     aside = [np.r_[replica.validation, replica.known] for replica in replicas]
     held = np.unique(np.concatenate(aside))
-    survey = survey_with(store, drawn[held], seeds[0], callback, also=drawn)
+    links = links_for(store, memory)
+    survey = survey_with(store, drawn[held], seeds[0], callback, also=drawn, most=links)
     labelled = np.searchsorted(survey.nodes, drawn)
     units = Units.of(survey.sample, [_split(labelled)])
     graph = units.standardised(survey.sample)
-    again = _replicas(graph, labelled, seeds, share)
+    again = _replicas(graph, labelled[order], seeds, share)
     for one, other in zip(replicas, again, strict=True):
         # The draws depend on the labels and their order alone.
         assert np.array_equal(labelled[one.validation], other.validation)
     taught = sorted({replica.taught_by for replica in again})
     views = [taught.index(replica.taught_by) for replica in again]
     return Sample(survey, graph, labelled, again, views, units)
+
+
+def in_table_order(store: Store, drawn: int) -> IntArray:
+    """The places of all labelled nodes in the order of the table, if the store has it.
+
+    Folds depend on the order of the labels, so they are those of the same table in memory.
+
+    Parameters
+    ----------
+    store : Store
+        The graph.
+    drawn : int
+        Number of labelled nodes.
+    """
+    hashed = store.manifest.label_rows or ()
+    rows = np.array([row for part in hashed for row in part], dtype=np.int64)
+    later = rows.max(initial=0) + 1 + np.arange(drawn - len(rows))
+    return np.argsort(np.r_[rows, later])
 
 
 def _replicas(
@@ -150,7 +172,19 @@ def _split(labelled: IntArray) -> Split:
 def rows_for(store: Store, memory: int) -> int:
     """The number of labelled rows that teachers can learn from within a quarter of the memory."""
     outputs = 4 * FIT_COPIES * store.C
-    return int(np.clip(memory / 4 / (outputs + 64 * 4), FEWEST_ROWS, MOST_ROWS))
+    return int(np.clip(memory / 4 / (outputs + _row_bytes(store)), FEWEST_ROWS, MOST_ROWS))
+
+
+def links_for(store: Store, memory: int) -> int:
+    """The number of links of validation nodes whose ends fit into an eighth of the memory."""
+    outputs = 4 * EVALUATION_COPIES * store.C
+    return int(np.clip(memory / 8 / (outputs + _row_bytes(store)), FEWEST_LINKS, MAX_LINKS))
+
+
+def _row_bytes(store: Store) -> float:
+    """Bytes of the features of a node in memory, in float32, but at least those of 64 numbers."""
+    sparse = sum(store.part_bytes) / max(store.n, 1)
+    return max(64 * 4, sparse if store.kind == "csr" else 4 * store.d)
 
 
 def draw_labelled(store: Store, most: int, seed: int) -> tuple[IntArray, npt.NDArray[Any]]:

@@ -210,9 +210,9 @@ def write_beside(
 def _mean_target(seen: Seen, head: int, single: bool) -> Update:
     """The mean over the neighbours of a head, and what takes its place without any."""
 
-    def update(rows: Rows, own: Tensor, sums: Tensor) -> Tensor:
+    def update(rows: Rows, sums: Tensor) -> Tensor:
         count = rows.of(seen.degree)[:, head : head + 1]
-        rest = own if single else torch.full_like(own, torch.nan)
+        rest = rows.own if single else torch.full_like(sums, torch.nan)
         return torch.where(count > 0, sums / count.clamp(min=1e-12), rest)
 
     return update

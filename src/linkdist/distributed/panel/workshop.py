@@ -26,8 +26,8 @@ from linkdist.store.reader import Store
 
 Hidden: TypeAlias = Mapping[int, IntArray]
 """The rows of each part that a view hides."""
-Update: TypeAlias = "Callable[[Rows, Tensor, Tensor], Tensor]"
-"""From rows, their values and the sums over their neighbours to their next values (k, width)."""
+Update: TypeAlias = "Callable[[Rows, Tensor], Tensor]"
+"""From rows and the sums over their neighbours, which it may overwrite, to their next values."""
 CHUNK = {"cpu": 1 << 20, "cuda": 1 << 30}
 """Number of values that are updated at once."""
 HELD_BYTES = 8
@@ -46,11 +46,19 @@ class Rows:
         The rows.
     device : torch.device
         Where their values are needed.
+    x : Columns
+        The array of a step.
     """
 
     part: int
     rows: slice
     device: torch.device
+    x: Columns
+
+    @property
+    def own(self) -> Tensor:
+        """Their values (k, width) before the step."""
+        return self.of(self.x)
 
     def of(self, columns: Columns) -> Tensor:
         """Their values (k, width) in an array, in float32."""
@@ -174,9 +182,9 @@ class Workshop:
             sums = self.adjacency.sums(a, read, head, seen.strengths)
             found = torch.empty(sums.shape, dtype=torch.float16, device=self.device)
             for start in range(0, len(sums), step):
-                rows = Rows(a, slice(start, start + step), self.device)
-                values = update(rows, rows.of(x), sums[rows.rows])
-                found[rows.rows] = values.clamp(-LARGEST, LARGEST)
+                rows = Rows(a, slice(start, start + step), self.device, x)
+                values = update(rows, sums[rows.rows])
+                found[rows.rows] = values.clamp_(-LARGEST, LARGEST)
             return found
 
         self.fill(to, compute)

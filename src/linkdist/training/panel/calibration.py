@@ -156,10 +156,25 @@ class Calibration:
         modes = {"features": features, "links": links}
         return {mode: Predictions(np.concatenate(parts), y) for mode, parts in modes.items()}
 
-    def scores(self, z: Tensor, beside: Tensor, linked: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (R, n, C) from features and with links, from z and the neighbours' means."""
+    def scores(
+        self, z: Tensor, beside: Tensor, linked: Tensor, replicas: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Scores (R, n, C) of some replicas, from features and with links.
+
+        Parameters
+        ----------
+        z : (R, n, C) tensor
+            Natural parameters of their own heads.
+        beside : (K, R, n, C) tensor
+            The means of those of the neighbours.
+        linked : (K, R, n, 1) tensor
+            Which nodes have neighbours.
+        replicas : sequence of int
+            The indices of the R replicas.
+        """
         alone, together, prior = (
-            torch.from_numpy(part).to(z) for part in (self.alone, self.linked, self.prior)
+            torch.from_numpy(part[list(replicas)]).to(z)
+            for part in (self.alone, self.linked, self.prior)
         )
         prior = prior.unsqueeze(1)
         features = alone[:, 0].view(-1, 1, 1) * z + alone[:, 1].view(-1, 1, 1) * prior

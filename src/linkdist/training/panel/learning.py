@@ -280,11 +280,18 @@ class Student:
         self.best.keep(better)
         if self.scored:
             links = self.ensemble.context.neighbours if self.tests else self.links()
-            own, linked = calibration.scores(z, links.means(s), links.linked)
-            self.history.record("features", own[self.scored])
-            self.history.record("mean", linked[self.scored])
+            z, beside, linked = map(self._scored_nodes, (z, links.means(s), links.linked))
+            features, linked = calibration.scores(z, beside, linked, self.scored)
+            self.history.record_nodes("features", features)
+            self.history.record_nodes("mean", linked)
             self.history.mark(better[self.scored])
         return bool(better.any())
+
+    def _scored_nodes(self, x: Tensor) -> Tensor:
+        """The nodes of the history, (..., R or 1, n, f) → (..., R', N, f)."""
+        x = x.expand(*x.shape[:-3], len(self.seeds), *x.shape[-2:])
+        x, nodes = x[..., self.scored, :, :], self.history.nodes.unsqueeze(-1)
+        return x.gather(-2, nodes.expand(*x.shape[:-2], -1, x.shape[-1]))
 
     def outputs(self) -> tuple[Tensor, Tensor]:
         """Natural parameters of all nodes: z (R, n, C) and s (K, R, n, C)."""

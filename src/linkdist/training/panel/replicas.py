@@ -70,7 +70,7 @@ def fold_replicas(
     all_folds = tuple(range(count))
     new_rows, known_rows = [], []
     for k in all_folds:
-        validation = split.train[fold_of_label == k]
+        validation = np.sort(split.train[fold_of_label == k])
         view = _without_labels(whole, validation)
         others = tuple(j for j in all_folds if j != k)
         known = Replica(view, validation, whole.nodes, seeds[0] + k, k, others, "known row")
