@@ -105,7 +105,7 @@ def draw_learning_curve(rows, about, path):
 
 def draw_differences(rows, path):
     """For each rival, the difference to SelfLinkDist in every cell, coloured by the verdict."""
-    figure, axes = _figure(1, 4, figsize=(12, 3.2), width_ratios=(1, 1, 1, 1))
+    figure, axes = _figure(1, 4, figsize=(12, 3.2))
     colours = {"better": "#2166ac", "level": "#bbbbbb", "worse": "#b2182b"}
     for axis, (number, methods) in zip(axes, CLASSES.items(), strict=True):
         rivals = [method for method in methods if method not in (OURS, LINKED)]
@@ -118,6 +118,6 @@ def draw_differences(rows, path):
         axis.axvline(0, color="black", linewidth=0.6)
         axis.set(title=TITLES[number], yticks=range(len(rivals)), xlim=(-LIMIT - 1, LIMIT + 1))
         axis.set_yticklabels(rivals)
-        axis.invert_yaxis()
+        axis.set_ylim(len(rivals) - 0.5, -0.5)
     figure.supxlabel("points above SelfLinkDist; red: the rival is better, blue: it is worse")
     figure.savefig(path, metadata={"Date": None})

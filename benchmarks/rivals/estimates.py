@@ -1,8 +1,7 @@
 """How long a task takes, roughly: for the order of tasks and for the time that is left.
 
 The seconds are for ten seeds, on one H200 or on one core. `SIZES` has the nodes, the non-zero
-features of a node, the links and the classes of each graph in thousands, so that a plan needs no
-data.
+features of a node, the links and the classes of each graph, so that a plan needs no data.
 """
 
 SIZES = {
@@ -28,21 +27,18 @@ SHARES = {"5": 0.005, "20": 0.02, "1%": 0.01, "10%": 0.1, "60%": 0.6}
 
 
 def seconds_of(task):
-    """Estimated seconds of a task; those of ten seeds, divided by how many it has."""
+    """Estimated seconds of a task."""
     nodes, width, links, classes = SIZES[task.name]
     labelled = nodes * SHARES[task.labels]  # thousands
-    trees = 10 * classes * (labelled * width / 600 + labelled / 10)
-    return (
-        len(task.seeds)
-        / 10
-        * {
-            "selflinkdist": 3 + 0.4 * nodes + 0.01 * links,
-            "colinkdist": 2 + 0.05 * links,
-            "networks": 10 + 0.8 * nodes + 0.05 * links,
-            "linear": 1 + classes * (nodes / 2 + labelled) * width / 80,
-            "trees": 0.5 + trees,
-            "averages": 2 + nodes / 2 + 1.5 * trees,
-            "spreading": 2 + trees + 10 * classes * (0.2 + width / 400),
-            "propagation": 0.5 + 0.02 * links,
-        }[task.group]
-    )
+    trees = 3 * classes * labelled * (width / 350 + 0.2)
+    of_ten = {
+        "selflinkdist": 3 + 0.4 * nodes + 0.01 * links,
+        "colinkdist": 2 + 0.05 * links,
+        "networks": 10 + 0.8 * nodes + 0.05 * links,
+        "linear": 1 + classes * (nodes / 2 + labelled) * width / 150,
+        "trees": 0.5 + trees,
+        "averages": 2 + nodes / 2 + 1.5 * trees,
+        "spreading": 2 + trees + classes * (2 + width / 50),
+        "propagation": 0.5 + 0.02 * links,
+    }
+    return of_ten[task.group] * len(task.seeds) / 10

@@ -56,7 +56,7 @@ def _networks(problem, device):
         yield teacher, chosen
         yield student, trainer.student(chosen)
     if problem.graph.task != "regression":
-        yield "Correct & Smooth", correct_and_smooth(problem, mlp)
+        yield "Correct & Smooth", correct_and_smooth(problem, mlp, device)
 
 
 def _alone(name, method, problem, device):

@@ -1,9 +1,9 @@
 """Networks: a plain MLP, GraphSAGE, GCN, and MLPs that learn from them (GLNN, GCN2MLP).
 
-All have two layers of width 256 with dropout, and are trained in full batches for at most 200
-epochs. Every fifth epoch predicts the validation nodes, and the best weights are kept. GraphSAGE
-and GCN are layers of PyTorch Geometric, trained on the visible graph. A student learns the
-teacher's predictions of all visible nodes over the visible graph, and predicts from features.
+All have two layers of width 256 with dropout, and are trained in full batches for 200 epochs. Every
+fifth epoch predicts the validation nodes, and the best weights are kept. GraphSAGE and GCN are
+layers of PyTorch Geometric, trained on the visible graph. A student learns the teacher's
+predictions of all visible nodes over the visible graph, and predicts from features.
 """
 
 import copy
@@ -36,18 +36,18 @@ class Network(torch.nn.Module):
 
 
 class Trained:
-    """A network with what it needs to read raw features and to give numbers in their units."""
+    """A network, and the trainer that knows how to read raw features and outputs."""
 
-    def __init__(self, network, scaler, units, device):
-        self.network, self.scaler, self.units, self.device = network, scaler, units, device
+    def __init__(self, network, trainer):
+        self.network, self.trainer = network, trainer
 
     @torch.no_grad()
     def outputs(self, features, edges=None):
         """Probabilities (n, C), or numbers (n, 1)."""
         self.network.eval()
-        x = Inputs.of_rows(self.scaler(features), self.device)
-        links = None if edges is None else Links(edges, features.shape[0], self.device)
-        return self.units.read(self.network(x, links)).cpu().numpy()
+        links = None if edges is None else self.trainer.links_of(edges, features.shape[0])
+        found = self.network(self.trainer.inputs_of(features), links)
+        return self.trainer.units.read(found).cpu().numpy()
 
 
 class FromFeatures(Trained):
@@ -112,9 +112,19 @@ class Trainer:
         self.train = torch.from_numpy(problem.split.train).to(device)
         self.labels = self.units.targets(problem.train_labels, device)
 
+    def inputs_of(self, features):
+        """Features on the device, scaled; those of the whole graph are there already."""
+        if features is self.problem.graph.features:
+            return self.x
+        return Inputs.of_rows(self.scaler(features), self.device)
+
+    def links_of(self, edges, n):
+        """Links on the device; the visible ones are there already."""
+        return self.links if edges is self.problem.view.edges else Links(edges, n, self.device)
+
     def rows(self, nodes):
         """The scaled features of some nodes."""
-        return Inputs.of_rows(self.scaler(self.problem.graph.features[nodes]), self.device)
+        return self.inputs_of(self.problem.graph.features[nodes])
 
     def supervised(self, name):
         """MLP, GraphSAGE or GCN, of the best setting."""
@@ -127,7 +137,7 @@ class Trainer:
 
             def loss(network, setting):
                 outputs = network(self.x, self.links)
-                return self.units.label_loss(outputs[self.train], self.labels)
+                return self.units.label_loss(outputs.index_select(0, self.train), self.labels)
 
         return search(self.problem, self._fit(LAYERS[name], loss), NETWORKS)
 
@@ -142,7 +152,9 @@ class Trainer:
             outputs, share = network(x), setting["labels"]
             value = (1 - share) * self.units.teacher_loss(outputs, found)
             if share:
-                value = value + share * self.units.label_loss(outputs[known], self.labels)
+                value = value + share * self.units.label_loss(
+                    outputs.index_select(0, known), self.labels
+                )
             return value
 
         return search(problem, self._fit(Perceptron, loss), STUDENTS)
@@ -163,7 +175,7 @@ class Trainer:
             network = Network(layer, graph.d, graph.C).to(self.device)
             self._train(network, loss, predicted, setting)
             kind = FromFeatures if layer is Perceptron else WithLinks
-            return kind(network, self.scaler, self.units, self.device)
+            return kind(network, self)
 
         return fit
 

@@ -1,4 +1,8 @@
-"""SelfLinkDist and CoLinkDist with their defaults; all seeds are replicas of one training."""
+"""SelfLinkDist and CoLinkDist with their defaults; all seeds are replicas of one training.
+
+For two classes and for numbers, the option `metric` of SelfLinkDist is the measure that is
+reported, so that it chooses by the same measure as all rivals.
+"""
 
 import torch
 

@@ -14,6 +14,8 @@ from rivals.settings import CORRECT_AND_SMOOTH, NUMBER_PROPAGATION, PROPAGATION
 
 STEPS = 30
 """Products with the matrix of links."""
+SMALLEST = 1e-9
+"""The least score of a class, as a correction may be negative."""
 
 
 def spread(labels, train, C, edges, alpha):
@@ -49,26 +51,27 @@ def propagation(problem):
 class Smoothed:
     """Predictions from features, corrected and smoothed along the links of a graph."""
 
-    def __init__(self, problem, setting, base):
-        self.labels, self.train = problem.train_labels, problem.split.train
-        self.setting, self.base = setting, base
+    def __init__(self, problem, setting, base, device):
+        self.labels = torch.from_numpy(problem.train_labels).to(device)
+        self.train = torch.from_numpy(problem.split.train).to(device)
+        self.setting, self.base, self.device = setting, base, device
 
     def with_links(self, features, edges, nodes):
         """Probabilities (k, C) of some nodes."""
-        p = torch.from_numpy(self.base.from_features(features)).float()
-        labels, mask = torch.from_numpy(self.labels), torch.from_numpy(self.train)
-        method, index = (
-            CorrectAndSmooth(STEPS, num_smoothing_layers=STEPS, **self.setting),
-            _index(edges),
-        )
-        p = method.correct(p, labels, mask, index)
-        p = method.smooth(p, labels, mask, index)[nodes].clamp(min=1e-9)
-        return (p / p.sum(dim=1, keepdim=True)).numpy()
+        p = torch.from_numpy(self.base.from_features(features)).float().to(self.device)
+        known = (self.labels, self.train, _index(edges).to(self.device))
+        method = CorrectAndSmooth(STEPS, num_smoothing_layers=STEPS, **self.setting)
+        p = method.smooth(method.correct(p, *known), *known)[nodes].clamp(min=SMALLEST)
+        return (p / p.sum(dim=1, keepdim=True)).cpu().numpy()
 
 
-def correct_and_smooth(problem, base):
+def correct_and_smooth(problem, base, device):
     """Correct & Smooth on the predictions of a fitted model from features."""
-    return search(problem, lambda p, setting: Smoothed(p, setting, base.model), CORRECT_AND_SMOOTH)
+
+    def fit(problem, setting):
+        return Smoothed(problem, setting, base.model, device)
+
+    return search(problem, fit, CORRECT_AND_SMOOTH)
 
 
 def _index(edges):

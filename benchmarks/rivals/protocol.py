@@ -21,7 +21,7 @@ information 1 to 3), or over the whole graph without the labels of test nodes (c
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ FLOOR = 1e-7
 """The smallest probability in a log-loss: one confident mistake is not infinitely bad."""
 
 
-@lru_cache(maxsize=1)
+@cache
 def load_set(name):
     """A graph by its name; counties with a number to predict."""
     return load_numbers(name) if name == "counties" else load(name)

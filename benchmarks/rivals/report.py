@@ -69,9 +69,10 @@ def _head(about, records):
         "Wilcoxon's signed-rank test at 5 % with Holm's correction over the rivals of a graph and "
         "number of labels. Methods with different information are never ranked together. "
         "Self-training, CoLinkDist and Correct & Smooth are for classes, so counties has none of "
-        "them. LightGBM on averages reads at most 128 columns of a truncated SVD and their "
-        "averages over one and two hops; label spreading labels at most 3,000 nodes; self-training "
-        "reads at most 5,000 rows without a label.",
+        "them. The linear model is logistic regression, and ridge regression on counties. LightGBM "
+        "on averages reads at most 128 columns of a truncated SVD and their averages over one and "
+        "two hops; label spreading labels at most 3,000 nodes; self-training reads at most 5,000 "
+        "rows without a label.",
         "",
         "What training and predictions cost is in [cost.md](cost.md), the accuracy by the number "
         "of labels in [learning-curve.md](learning-curve.md).",

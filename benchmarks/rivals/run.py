@@ -61,7 +61,7 @@ def compute(task, folder, device, named):
     from rivals.protocol import Problem, draw, load_set, measure_of
 
     torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
     graph = load_set(task.name)
     problems = [Problem(graph, draw(graph, task.labels, seed), seed) for seed in task.seeds]
     with threadpool_limits(1):

@@ -4,7 +4,9 @@ A step of a small network is some forty short kernels; starting them one by one 
 time.
 """
 
+import gc
 import sys
+from functools import cache
 
 import torch
 
@@ -14,6 +16,13 @@ WARM_UP = 3
 def repeated_step(step, device):
     """A function that makes one step."""
     return _Recorded(step) if device.type == "cuda" else step
+
+
+@cache
+def _freeze():
+    """Exempt what exists from garbage collection, which every recording starts."""
+    gc.collect()
+    gc.freeze()
 
 
 class _Recorded:
@@ -40,6 +49,7 @@ class _Recorded:
 
     def _record(self):
         """Record a step, which does not run it, and replay it once."""
+        _freeze()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, stream=self.stream):

@@ -6,6 +6,8 @@ truncated SVD of the visible rows, and averages are taken of these. Of the nodes
 labels, a random part of at most `MOST_SPREAD` is used, to save time.
 """
 
+import os
+
 import lightgbm
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
@@ -19,6 +21,8 @@ MOST_TREES, PATIENCE = 200, 10
 NARROW = 128
 MOST_SPREAD = 3_000
 BINS = 63
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
+QUIET = {"verbose": -1, "num_threads": THREADS, "feature_pre_filter": False}
 
 
 class Trees:
@@ -29,7 +33,7 @@ class Trees:
 
     def from_features(self, x):
         """Probabilities (k, C), or numbers (k, 1)."""
-        found = self.booster.predict(x, num_threads=1)
+        found = self.booster.predict(x, num_threads=THREADS)
         if found.ndim == 2 or self.C == 1:
             return found.reshape(len(found), -1)
         return np.stack([1 - found, found], axis=1)
@@ -121,7 +125,7 @@ class _Data:
 
     def __init__(self, problem, x, labels, held):
         self.problem = problem
-        common = {"max_bin": BINS, "feature_pre_filter": False, "verbose": -1, "num_threads": 1}
+        common = {**QUIET, "max_bin": BINS}
         self.rows = lightgbm.Dataset(x, labels, params=common)
         held_labels = problem.graph.labels[problem.split.validation]
         self.held = lightgbm.Dataset(held, held_labels, reference=self.rows, params=common)
@@ -131,11 +135,9 @@ class _Data:
         graph = self.problem.graph
         objective = {1: "regression", 2: "binary"}.get(graph.C, "multiclass")
         given = {
+            **QUIET,
             "objective": objective,
-            "num_threads": 1,
             "seed": self.problem.seed,
-            "verbose": -1,
-            "feature_pre_filter": False,
             **({"num_class": graph.C} if graph.C > 2 else {}),
             **setting,
         }

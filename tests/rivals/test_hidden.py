@@ -34,7 +34,7 @@ def by_networks(problem):
     mlp = trainer.supervised("MLP")
     yield mlp
     if problem.graph.task != "regression":
-        yield correct_and_smooth(problem, mlp)
+        yield correct_and_smooth(problem, mlp, torch.device("cpu"))
     for name in ("GraphSAGE", "GCN"):
         teacher = trainer.supervised(name)
         yield teacher

@@ -56,7 +56,7 @@ def test_correct_and_smooth_of_ignorance_spreads_the_labels(graph):
     problem = Problem(graph, draw(graph, "60%", 0), 0)
     for autoscale in (True, False):
         setting = {"correction_alpha": 0.9, "smoothing_alpha": 0.8, "autoscale": autoscale}
-        p = Smoothed(problem, setting, Uniform()).with_links(
+        p = Smoothed(problem, setting, Uniform(), torch.device("cpu")).with_links(
             graph.features, graph.edges, problem.split.test
         )
         assert problem.test_score(p) > 80
