@@ -87,13 +87,17 @@ class TargetRows:
     _held: dict[int, SliceData] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Divide the parts so that two slices, one in use and one read ahead, fit."""
+        """Divide the parts so that two slices, one in use and one read ahead, fit.
+
+        All pages of a part are in memory while a slice of it is read, so this needs room as well.
+        """
         R, K, store = len(self.targets), len(self.beside[0]), self.store
         row = (1 + K) * R * store.C * 2
         each = [
             own + row * n for own, n in zip(store.part_bytes, store.manifest.sizes, strict=True)
         ]
-        self.slices = -(-2 * max(each) // self.room)
+        free = max(self.room - max(each), self.room // 4, 1)
+        self.slices = -(-2 * max(each) // free)
         self.whole = sum(each) <= self.room
         every = [(part, start) for part in range(store.P) for start in range(self.slices)]
         counts = {unit: [self._visible(unit, hidden) for hidden in self.hidden] for unit in every}
