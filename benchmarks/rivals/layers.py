@@ -45,7 +45,7 @@ class Inputs:
         if not sparse.issparse(x):
             return cls(torch.from_numpy(x).to(device))
         if x.nnz >= SPARSE * x.shape[0] * x.shape[1]:
-            return cls(torch.from_numpy(x.toarray()).to(device))
+            return cls(torch.from_numpy(x.toarray().astype(np.float32)).to(device))
         return cls(as_csr(x, device), as_csr(x.T, device))
 
     @classmethod

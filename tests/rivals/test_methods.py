@@ -80,3 +80,10 @@ def test_dense_columns_are_standardised_and_sparse_rows_have_length_one(made):
     words = made(words=True).features
     scaled = Scaler(words)(words)
     assert np.isclose(np.linalg.norm(scaled.toarray(), axis=1).mean(), 1)
+
+
+def test_rows_with_many_numbers_become_dense_in_single_precision():
+    x = sparse.csr_matrix(np.arange(12.0).reshape(3, 4))
+    rows = Inputs.of_rows(x, torch.device("cpu")).rows
+    assert rows.dtype == torch.float32
+    assert rows.tolist() == x.toarray().tolist()
