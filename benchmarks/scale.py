@@ -4,8 +4,10 @@ A graph with planted classes is made with each number of parts and trained by a 
 its peak resident memory is the system's account of it. A pass over the links takes each link in
 both directions, and both are counted. Accuracy is that of nodes without a label, whose classes are
 known here, from features (60 % is the best possible), and the estimate with links.
+`--steps` shortens the recursions of averaging and spreading, of which every step has the same arrays:
+the memory is that of a whole training, and accuracies mean nothing.
 Usage: python benchmarks/scale.py FOLDER [--nodes N] [--links M] [--parts 8,16] [--memory 1GB]
-       [--device cpu] [--epochs E] [--keep]
+       [--device cpu] [--epochs E] [--steps S] [--keep]
 """
 
 import argparse
@@ -23,7 +25,7 @@ from measure import write
 
 from linkdist.data.graph import UNKNOWN
 from linkdist.distributed.group import SingleProcess
-from linkdist.distributed.panel.averages import STEPS_OF_VIEW
+from linkdist.distributed.panel import averages
 from linkdist.distributed.panel.fitting import Resources, fit_store
 from linkdist.distributed.pipeline import node_batch, room_on
 from linkdist.model import from_features
@@ -33,16 +35,18 @@ from linkdist.store.reader import Store
 from linkdist.store.synthetic import Planted, synth
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.options import Options
-from linkdist.training.panel.estimators import STEPS
 
-PASSES = {
-    "reading the links": 1,
-    "averaging features": 1 + STEPS_OF_VIEW,
-    "spreading labels": STEPS,
-    "writing targets": 1,
-}
-"""Passes over the links of each stage; the first of averaging counts degrees."""
 SCORED = 200_000
+
+
+def passes(stage):
+    """Passes over the links of a stage; the first of averaging counts degrees."""
+    return {
+        "reading the links": 1,
+        "averaging features": 3 + averages.MANY,
+        "spreading labels": averages.STEPS,
+        "writing targets": 1,
+    }.get(stage)
 
 
 class Stages(Callback):
@@ -57,9 +61,9 @@ class Stages(Callback):
             torch.cuda.synchronize()
         now = time.perf_counter()
         if self.name:
-            took, passes = now - self.began, PASSES.get(self.name)
-            row = {"stage": self.name, "seconds": round(took, 1), "passes": passes}
-            links = 2 * self.store.m * passes if passes else None
+            took, count = now - self.began, passes(self.name)
+            row = {"stage": self.name, "seconds": round(took, 1), "passes": count}
+            links = 2 * self.store.m * count if count else None
             row["million links a second"] = round(links / took / 1e6, 2) if links else None
             row["peak MB"] = round(peak())
             if self.device.type == "cuda":
@@ -117,10 +121,13 @@ def main():
     parser.add_argument("--memory")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", action="store_true")
     asked = parser.parse_args()
     if asked.only:
+        if asked.steps:
+            averages.MANY = averages.STEPS = asked.steps
         rows = trained(asked.folder, asked.memory, asked.device, asked.epochs)
         print(json.dumps(rows))
         return
@@ -131,7 +138,7 @@ def main():
             memory = parse_memory(asked.memory or "2GB")
             synth(folder, Planted(asked.nodes, asked.links), parts=parts or None, memory=memory)
         words = ["--device", asked.device]
-        for name in ("memory", "epochs"):
+        for name in ("memory", "epochs", "steps"):
             if getattr(asked, name):
                 words += [f"--{name}", str(getattr(asked, name))]
         command = [sys.executable, __file__, str(folder), "--only", *words]
@@ -139,7 +146,7 @@ def main():
         rows += json.loads(done.stdout.splitlines()[-1])
         if not asked.keep:
             shutil.rmtree(folder)
-        name = f"scale-{asked.device}"
+        name = f"scale-{'memory' if asked.steps else asked.device}"
         words = " ".join(sys.argv[2:])
         write(name, f"python benchmarks/scale.py FOLDER {words}".strip(), rows)
 
