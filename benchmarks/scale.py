@@ -4,8 +4,8 @@ A graph with planted classes is made with each number of parts and trained by a 
 its peak resident memory is the system's account of it. A pass over the links takes each link in
 both directions, and both are counted. Accuracy is that of nodes without a label, whose classes are
 known here, from features (60 % is the best possible), and the estimate with links.
-`--steps` shortens the recursions of averaging and spreading, of which every step has the same arrays:
-the memory is that of a whole training, and accuracies mean nothing.
+`--steps` shortens the recursions of averaging and spreading. Every step has the same arrays,
+so the memory is that of a whole training, but accuracies mean nothing.
 Usage: python benchmarks/scale.py FOLDER [--nodes N] [--links M] [--parts 8,16] [--memory 1GB]
        [--device cpu] [--epochs E] [--steps S] [--keep]
 """

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rivals.estimates import seconds_of
 from rivals.protocol import LABELS, SETS, label_counts
-from rivals.records import Task, write_records
+from rivals.records import Task, tasks_in, write_records
 
 GROUPS = {
     "device": ("selflinkdist", "colinkdist", "networks"),
@@ -169,7 +169,8 @@ def main():
     asked = parse()
     names = (text.split(",") for text in (asked.sets, asked.labels, asked.groups))
     plan = tasks_of(*names, asked.seeds)
-    missing = [task for task in plan if not task.path(asked.out).exists()]
+    there = tasks_in(asked.out)
+    missing = [task for task in plan if task not in there]
     print(f"{len(plan) - len(missing)} of {len(plan)} tasks are there", flush=True)
     if asked.list:
         for task in missing:

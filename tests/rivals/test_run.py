@@ -4,7 +4,7 @@ from concurrent.futures import Future
 
 import pytest
 from rivals import protocol, run
-from rivals.records import read_records
+from rivals.records import join_files, read_records, tasks_in
 
 
 class InThisProcess:
@@ -41,7 +41,8 @@ def measured(folder, *more):
     folder.mkdir(exist_ok=True)
     names = (text.split(",") for text in (asked.sets, asked.labels, asked.groups))
     plan = run.tasks_of(*names, asked.seeds)
-    missing = [task for task in plan if not task.path(folder).exists()]
+    there = tasks_in(folder)
+    missing = [task for task in plan if task not in there]
     return missing, run.run(missing, asked, "abc")
 
 
@@ -61,6 +62,10 @@ def test_a_resumed_run_gives_the_same_records(small, tmp_path, capsys):
     assert [task.group for task in missing] == ["linear"]
     assert failed == []
     assert scores(resumed) == scores(whole)
+    join_files(resumed)
+    assert sorted(path.name for path in resumed.glob("*.jsonl")) == ["cora.jsonl", "counties.jsonl"]
+    assert scores(resumed) == scores(whole)
+    assert measured(resumed) == ([], [])
     assert ("counties", "self-training") not in scores(whole)
     assert len(scores(whole)) == 7
     assert "1 of 1" in capsys.readouterr().out
