@@ -77,7 +77,10 @@ def reference(method):
 
 
 def compared(records):
-    """The rows of all cells, by graph, number of labels and method."""
+    """The rows of all cells, by graph, number of labels and method.
+
+    A rival without ours beside it has no row.
+    """
     cells = defaultdict(dict)
     for record in records:
         cells[record["set"], record["labels"]][record["method"]] = record["by_seed"]
@@ -86,7 +89,8 @@ def compared(records):
         rivals = [m for m in found if m not in (OURS, LINKED) and reference(m) in found]
         apart = {method: _differences(found[reference(method)], found[method]) for method in rivals}
         adjusted = dict(zip(rivals, holm([signed_rank(apart[m]) for m in rivals]), strict=True))
-        for method, by_seed in found.items():
+        for method in [m for m in found if m in (OURS, LINKED) or m in apart]:
+            by_seed = found[method]
             scores = np.array(list(by_seed.values()))
             spread = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
             by = float(apart[method].mean()) if method in apart else 0.0

@@ -47,3 +47,8 @@ def test_verdicts_follow_the_sign_and_the_corrected_test():
     # GCN uses links at prediction, so it is compared with our mode that does.
     assert rows["cora", "20", "GCN"].difference == pytest.approx(-2)
     assert rows["cora", "20", "MLP"].p == pytest.approx(3 * 2 / 1024)
+
+
+def test_a_rival_without_ours_beside_it_has_no_row():
+    records = [{"set": "cora", "labels": "20", "method": "MLP", "by_seed": {0: 1.0, 1: 2.0}}]
+    assert compared(records) == {}
