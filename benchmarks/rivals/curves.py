@@ -102,7 +102,8 @@ def draw_learning_curve(rows, about, path):
             )  # fmt: skip
         axis.set(title=name, xscale="log")
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=2, frameon=False)
-    figure.supxlabel("number of labels")
+    for axis in axes[-1]:
+        axis.set_xlabel("number of labels")
     figure.supylabel("accuracy in percent, or ROC AUC times 100")
     figure.savefig(path, metadata={"Date": None})
 
