@@ -100,7 +100,7 @@ def test_every_link_and_anchor_leads_somewhere(built, pages):
 @pytest.mark.parametrize(
     ("question", "answers"),
     [
-        ("What is it for?", ["method.html"]),
+        ("What is it for?", ["#five-minutes"]),
         ("Is it for me?", ["is-it-for-me.html"]),
         ("How do I install it without a GPU?", ["#install"]),
         ("How do I use my two tables?", ["your-own-graph.html"]),
