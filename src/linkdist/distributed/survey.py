@@ -104,7 +104,7 @@ def survey_with(
     seed: int,
     callback: Callback | None = None,
     also: IntArray | None = None,
-    most: int = MAX_LINKS,
+    most: int | None = None,
 ) -> Survey:
     """Read all links of a store once, for given validation nodes.
 
@@ -121,7 +121,7 @@ def survey_with(
     also : (k,) int array, optional
         Numbers of nodes that the sample contains as well.
     most : int, optional
-        The largest number of links of validation nodes in the sample.
+        The largest number of links of validation nodes in the sample; by default `MAX_LINKS`.
     """
     callback = callback or Callback()
     callback.stage("reading the links")
@@ -129,7 +129,7 @@ def survey_with(
     first = dict(zip(held, np.cumsum([0, *map(len, held.values())]).tolist(), strict=False))
     of_nodes, of_ends = np.zeros(store.C, dtype=np.int64), np.zeros(store.C, dtype=np.int64)
     picked, taken = list[Links](), np.zeros(len(nodes), dtype=np.int64)
-    limit = min(NODE_LINKS, max(1, most // max(1, len(nodes))))
+    limit = min(NODE_LINKS, max(1, (most or MAX_LINKS) // max(1, len(nodes))))
     for done, (a, b) in enumerate(order := list(buckets(store.P)), start=1):
         bucket = store.bucket(a, b)
         links = bucket.pairs

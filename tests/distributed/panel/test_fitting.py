@@ -28,7 +28,7 @@ from tests.stores import tree
 FEW = Planted(3000, 9000, features=70, classes=4, labelled=0.1, dtype="float32")
 MANY = dataclasses.replace(FEW, labelled=0.5)
 BATCH = 128
-SMALL = 500_000
+SMALL = 800_000
 """Bytes for which the students read several slices of a part."""
 
 
