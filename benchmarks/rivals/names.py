@@ -14,6 +14,8 @@ CLASSES = {
         "GCN",
     ),
 }
+FOR_CLASSES = ("self-training", "CoLinkDist", "Correct & Smooth")
+"""Methods that do not predict numbers."""
 TITLES = {
     1: "Labelled rows only",
     2: "Unlabelled rows as well",

@@ -7,6 +7,7 @@ Usage: python benchmarks/rivals/report.py FOLDER
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,8 +16,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rivals.advice import advice
 from rivals.comparison import best_rival, compared
 from rivals.curves import learning_curve_table
-from rivals.names import CLASSES, LINKED, MEASURES, NOTES, OURS, TITLES, labels_in_words
-from rivals.protocol import LABELS, SETS
+from rivals.names import (
+    CLASSES,
+    FOR_CLASSES,
+    LINKED,
+    MEASURES,
+    NOTES,
+    OURS,
+    TITLES,
+    labels_in_words,
+)
+from rivals.protocol import LABELS, SETS, label_counts
 from rivals.records import read_records
 
 MARKS = {"better": " ▼", "level": "", "worse": " ▲"}
@@ -28,8 +38,9 @@ def report(folder):
     about, records = read_records(folder)
     rows = compared(records)
     summary = summary_table(rows)
-    page = "\n".join([*_head(about, records), *summary, *_totals(rows), *advice(rows),
-                      *_tables(rows, records)])  # fmt: skip
+    parts = (_head(about, records), _missing(records, about), ["## Summary", "", *summary],
+             _totals(rows), advice(rows), _tables(rows, records))  # fmt: skip
+    page = "\n".join(line for part in parts for line in part)
     (folder / "README.md").write_text(page + "\n")
     (folder / "summary.md").write_text("\n".join(summary) + "\n")
     found = [{**_rounded(asdict(row)), "verdict": row.verdict} for row in rows.values()]
@@ -37,6 +48,28 @@ def report(folder):
     (folder / "summary.json").write_text(f"[\n{lines}\n]\n")
     (folder / "learning-curve.md").write_text("\n".join(learning_curve_table(rows, about)) + "\n")
     return rows, about
+
+
+def _missing(records, about):
+    """Which methods were not measured on which graphs, with all numbers of labels and seeds."""
+    seeds = {seed for first in about for seed in first["seeds"]}
+    counts = Counter()
+    for record in records:
+        counts[record["method"], record["set"]] += len(record["by_seed"])
+    lines = []
+    for method in (method for methods in CLASSES.values() for method in methods):
+        away = [
+            f"{name} ({counts[method, name]} of {len(seeds) * len(label_counts(name))} trainings)"
+            for name in SETS
+            if counts[method, name] < len(seeds) * len(label_counts(name))
+            and not (name == "counties" and method in FOR_CLASSES)
+        ]
+        if away:
+            lines.append(f"- {method}: {', '.join(away)}")
+    if not lines:
+        return []
+    return ["What was not measured, or not with all seeds; such cells count nowhere or have the "
+            "seeds that are there:", "", *lines, ""]  # fmt: skip
 
 
 def _rounded(row):
@@ -78,8 +111,6 @@ def _head(about, records):
         "of labels in [learning-curve.md](learning-curve.md).",
         "",
         "![Differences to SelfLinkDist](differences.svg)",
-        "",
-        "## Summary",
         "",
     ]
 

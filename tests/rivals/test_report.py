@@ -89,3 +89,11 @@ def test_plots_are_the_same_in_every_run(folder, tmp_path):
         draw_differences(rows, tmp_path / f"{turn}b.svg")
         drawn.append([(tmp_path / f"{turn}{part}.svg").read_bytes() for part in "ab"])
     assert drawn[0] == drawn[1]
+
+
+def test_the_page_says_what_was_not_measured(folder):
+    report(folder)
+    page = (folder / "README.md").read_text()
+    assert "- MLP: cora (20 of 50 trainings), citeseer (0 of 50 trainings)" in page
+    assert "counties (0 of 30 trainings)" in page
+    assert "counties (0 of 30 trainings)" not in page.split("- self-training:")[1].split("\n")[0]
