@@ -56,3 +56,8 @@ def test_the_table_of_few_labels_is_that_of_the_results():
             pair = f"{draws_features_best_links[1]} / {draws_features_best_links[3]}"
             assert text.split(" (")[0] == pair, graph
         assert worst == of_kind[2][graph].split(" | ")[5].split(" / ")[0], graph
+
+
+def test_the_readme_has_the_summary_of_the_rivals():
+    summary = (ROOT / "results" / "rivals" / "summary.md").read_text().strip()
+    assert summary in (ROOT / "README.md").read_text()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from rivals.names import CLASSES, LINKED, OURS, class_of
+from rivals.names import CLASSES, FOR_CLASSES, LINKED, OURS, class_of
 
 LEVEL = 0.05
 
@@ -79,14 +79,20 @@ def reference(method):
 def compared(records):
     """The rows of all cells, by graph, number of labels and method.
 
-    A rival without ours beside it has no row.
+    A rival without ours beside it, or with fewer seeds than ours, has no row.
     """
     cells = defaultdict(dict)
     for record in records:
         cells[record["set"], record["labels"]][record["method"]] = record["by_seed"]
     rows = {}
     for (name, labels), found in cells.items():
-        rivals = [m for m in found if m not in (OURS, LINKED) and reference(m) in found]
+        rivals = [
+            m
+            for m in found
+            if m not in (OURS, LINKED)
+            and reference(m) in found
+            and found[reference(m)].keys() <= found[m].keys()
+        ]
         apart = {method: _differences(found[reference(method)], found[method]) for method in rivals}
         adjusted = dict(zip(rivals, holm([signed_rank(apart[m]) for m in rivals]), strict=True))
         for method in [m for m in found if m in (OURS, LINKED) or m in apart]:
@@ -106,7 +112,14 @@ def _differences(ours, theirs):
 
 
 def best_rival(rows, name, labels, number):
-    """The row of the best rival of a class of information in a cell, or None."""
+    """The row of the best rival of a class of information in a cell, or None.
+
+    None if a rival is missing, which could be the best. CoLinkDist may be missing: it is better
+    than SelfLinkDist in no cell.
+    """
     rivals = [method for method in CLASSES[number] if method not in (OURS, LINKED)]
-    found = [rows[key] for m in rivals if (key := (name, labels, m)) in rows]
+    missing = [m for m in rivals if (name, labels, m) not in rows]
+    if set(missing) - {"CoLinkDist"} - set(FOR_CLASSES if name == "counties" else ()):
+        return None
+    found = [rows[name, labels, m] for m in rivals if m not in missing]
     return max(found, key=lambda row: row.mean, default=None)

@@ -68,8 +68,8 @@ def _missing(records, about):
             lines.append(f"- {method}: {', '.join(away)}")
     if not lines:
         return []
-    return ["What was not measured, or not with all seeds; such cells count nowhere or have the "
-            "seeds that are there:", "", *lines, ""]  # fmt: skip
+    head = "What was not measured with all seeds, and so counts nowhere:"
+    return [head, "", *lines, ""]
 
 
 def _rounded(row):
@@ -135,9 +135,10 @@ def _totals(rows):
     """How often SelfLinkDist is better, level and worse than each rival."""
     lines = [
         "Numbers of graphs on which SelfLinkDist is better / level / worse than the rival with the "
-        "highest mean test score on that graph. That rival is known only afterwards, which favours "
-        "it. In the first two columns SelfLinkDist knows more than the rivals, because it uses "
-        "links in training. Each rival by itself:",
+        "highest mean test score on that graph, of the graphs on which all rivals of the column "
+        "were measured (CoLinkDist may be missing). That rival is known only afterwards, which "
+        "favours it. In the first two columns SelfLinkDist knows more than the rivals, because it "
+        "uses links in training. Each rival by itself:",
         "",
         "| rival | knows | " + " | ".join(map(labels_in_words, LABELS)) + " |",
         "|" + " --- |" * (len(LABELS) + 2),

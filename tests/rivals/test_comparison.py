@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from rivals.comparison import compared, holm, signed_rank
+from rivals.comparison import best_rival, compared, holm, signed_rank
+from rivals.names import OURS
 from scipy.stats import rankdata, wilcoxon
 
 
@@ -49,6 +50,17 @@ def test_verdicts_follow_the_sign_and_the_corrected_test():
     assert rows["cora", "20", "MLP"].p == pytest.approx(3 * 2 / 1024)
 
 
-def test_a_rival_without_ours_beside_it_has_no_row():
+def test_a_rival_without_ours_or_all_seeds_beside_it_has_no_row():
     records = [{"set": "cora", "labels": "20", "method": "MLP", "by_seed": {0: 1.0, 1: 2.0}}]
     assert compared(records) == {}
+    records.append({**records[0], "method": OURS, "by_seed": {0: 1.0, 1: 2.0, 2: 5.0}})
+    assert [key[2] for key in compared(records)] == [OURS]
+
+
+def test_a_class_with_a_missing_rival_has_no_best_one():
+    by_seed = {"MLP": 1.0, "LightGBM": 3.0, "linear model": 2.0, "self-training": 9.0, OURS: 5.0}
+    records = [{"set": "cora", "labels": "20", "method": m, "by_seed": dict.fromkeys(range(3), v)}
+               for m, v in by_seed.items()]  # fmt: skip
+    assert best_rival(compared(records), "cora", "20", 1).method == "LightGBM"
+    assert best_rival(compared(records[1:]), "cora", "20", 1) is None
+    assert best_rival(compared(records[1:]), "cora", "20", 2).method == "self-training"
