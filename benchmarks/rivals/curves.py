@@ -1,5 +1,6 @@
 """The accuracy by the number of labels, and differences to SelfLinkDist, as tables and plots."""
 
+from rivals.comparison import best_rival
 from rivals.names import CLASSES, LINKED, OURS, TITLES, class_of, labels_in_words
 from rivals.protocol import LABELS, SETS
 
@@ -56,7 +57,7 @@ def learning_curve_table(rows, about):
         "labels, validation nodes included. Beside SelfLinkDist is the best rival of each class of "
         "information (1: labelled rows only; 2: unlabelled rows as well; 3: links in training; 4: "
         "links at prediction). Labels of each class are balanced and random rows are not, so a row "
-        "of the table need not ascend.",
+        f"of the table need not ascend.{_incomplete(rows)}",
         "",
         f"| | {heads} |",
         "|" + " --- |" * (len(LABELS) + 1),
@@ -75,6 +76,14 @@ def learning_curve_table(rows, about):
             words = method if method in (OURS, LINKED) else f"{class_of(method)}: {method}"
             lines.append(f"| {words} | {' | '.join(cells)} |")
     return lines
+
+
+def _incomplete(rows):
+    """A sentence about the graphs on which a rival that could be the best is missing."""
+    cells = [(name, labels, n) for name in CURVES for labels in LABELS for n in CLASSES]
+    away = {name for name, labels, n in cells if best_rival(rows, name, labels, n) is None}
+    names = ", ".join(name for name in CURVES if name in away)
+    return f" Not all rivals were measured on {names}." if away else ""
 
 
 def _figure(*shape, **sizes):

@@ -87,6 +87,7 @@ def test_the_learning_curve_has_the_numbers_of_labels(folder):
     assert "| **cora** | (35) |  |  |  | (1,625) |" in text
     (means,) = [line for line in text.splitlines() if line.startswith("| 4: GraphSAGE")]
     assert means.count("–") == 3
+    assert "Not all rivals were measured on cora," in text
 
 
 def test_plots_are_the_same_in_every_run(folder, tmp_path):
