@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves this folder out
+
 import command_reference
 import http_reference
 import repository
