@@ -3,19 +3,27 @@
 Graphs of the paper, transductive, with the labels of the training nodes alone (20 of each class),
 so that folds choose and estimate. In memory; from stores of 1, 4 and 8 parts, all of them part by
 part; and by two and four processes that share the parts of a store of four, as Ray's workers do.
-Test accuracy and the estimate for new rows in percent, the mean over seeds. All ways have the same
-folds. Seed 0 was used while the code was written, so it is not among these.
-Usage: python benchmarks/stores.py FOLDER [--sets cora,...] [--ways memory,1,4,8,2w,4w]
-       [--seeds 1200,1201,1202] [--device cpu]
+Test accuracy and the estimate for new rows in percent, the mean over seeds, and the differences to
+memory on the same seeds with their standard errors. All ways have the same folds.
+
+The way `again` is memory with other initial weights and draws of batches. Its difference is what
+chance alone does, and so the measure for the others. Seed 0 was used while the code was written.
+A seed is measured in all ways before the next one starts. Several processes can share a folder if
+their seeds or sets differ; what it has already is not measured again.
+Usage: python benchmarks/stores.py FOLDER [--sets cora,...] [--ways memory,again,1,4,8,2w,4w]
+       [--seeds 1210-1239] [--device cpu] [--table]
 """
 
 import argparse
 import json
+import os
 import shutil
 import socket
 import sys
 import time
+from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -36,8 +44,10 @@ from linkdist.store.keys import count_loops, pack, sort_unique, unpack
 from linkdist.store.reader import Store
 from linkdist.training.checkpoint import TrainingRun
 from linkdist.training.options import Options
+from linkdist.training.panel import learning
 
-SETS, WAYS = "cora,pubmed,coauthor-physics", "memory,1,4,8,2w,4w"
+SETS, WAYS = "cora,pubmed,coauthor-physics", "memory,again,1,4,8,2w,4w"
+SCORES = ("from features", "with links", "estimate, features", "estimate, links")
 ROOM = 500_000_000
 BATCH = 1024
 
@@ -122,9 +132,11 @@ def measured(name, way, seed, folder, device):
     split = named_split(graph, "transductive", seed)
     none = np.array([], dtype=np.int64)
     started = time.perf_counter()
-    if way == "memory":
+    if way in ("memory", "again"):
         # In the order of the rows, as labels of a table are, so that all ways have the same folds.
-        own = fit(graph, Split(np.sort(split.train), none, none), seeds=[seed], device=device)
+        known = Split(np.sort(split.train), none, none)
+        with mock.patch.object(learning, "FRESH", learning.FRESH << (way == "again")):
+            own = fit(graph, known, seeds=[seed], device=device)
         model, estimates = own.model, own.estimates
     else:
         labels = np.full(graph.n, UNKNOWN)
@@ -141,35 +153,69 @@ def measured(name, way, seed, folder, device):
     return found
 
 
+def table(records):
+    """A row for each set and way: means over its seeds, and differences to memory on these."""
+    rows = []
+    for name, way in dict.fromkeys((r["set"], r["way"]) for r in records):
+        base = {r["seed"]: r for r in records if (r["set"], r["way"]) == (name, "memory")}
+        own = {r["seed"]: r for r in records if (r["set"], r["way"]) == (name, way)}
+        seeds = sorted(base.keys() & own.keys())
+        if not seeds:
+            continue
+        row = {"set": name, "way": way, "seeds": len(seeds)}
+        for score in SCORES:
+            found = np.array([own[seed][score] for seed in seeds])
+            row[score] = round(found.mean(), 1)
+            if way != "memory":
+                apart = found - [base[seed][score] for seed in seeds]
+                row[f"{score}, minus memory"] = with_error(apart)
+        rows.append(row)
+    return rows
+
+
+def with_error(values):
+    """A mean and its standard error, as text; for one value only the mean."""
+    error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.1f}" if len(values) > 1 else ""
+    return f"{values.mean():+.1f}{error}"
+
+
+def in_order(record):
+    """Sets and ways in the order of their lists."""
+    return SETS.split(",").index(record["set"]), WAYS.split(",").index(record["way"])
+
+
+def read(folder):
+    """The records of all processes that used a folder."""
+    lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    return sorted(map(json.loads, lines), key=in_order)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--ways", default=WAYS)
-    parser.add_argument("--seeds", default="1200,1201,1202")
+    parser.add_argument("--seeds", default="1210-1239")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--table", action="store_true", help="Write the table, measure nothing.")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    rows, kept = [], asked.folder / "stores.jsonl"
-    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    for name in asked.sets.split(","):
-        for way in asked.ways.split(","):
-            found = []
-            for seed in map(int, asked.seeds.split(",")):
-                about = {"set": name, "way": way, "seed": seed}
-                row = next((r for r in done if about.items() <= r.items()), None)
-                if row is None:
-                    here = asked.folder / f"{name}-{way}"
-                    row = {**about, **measured(name, way, seed, here, asked.device)}
-                    with kept.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                print(row, file=sys.stderr, flush=True)
-                found.append(row)
-            means = {k: round(float(np.mean([r[k] for r in found])), 1) for k in found[0] if k in
-                     ("from features", "with links", "estimate, features", "estimate, links",
-                      "seconds")}  # fmt: skip
-            rows.append({"set": name, "way": way, "seeds": len(found), **means})
-            write("stores", f"python benchmarks/stores.py FOLDER {' '.join(sys.argv[2:])}", rows)
+    first, _, last = asked.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    done = {(r["set"], r["way"], r["seed"]) for r in read(asked.folder)}
+    wanted = product(seeds, asked.sets.split(","), asked.ways.split(","))
+    for seed, name, way in () if asked.table else wanted:
+        if (name, way, seed) in done:
+            continue
+        scratch = asked.folder / f"{name}-{way}-{seed}"
+        found = measured(name, way, seed, scratch, asked.device)
+        row = {"set": name, "way": way, "seed": seed, "device": asked.device, **found}
+        with (asked.folder / f"{os.getpid()}.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(row, file=sys.stderr, flush=True)
+    records = read(asked.folder)
+    command = f"python benchmarks/stores.py FOLDER --seeds {asked.seeds}"
+    write("stores_folds", command, table(records), records=records)
 
 
 if __name__ == "__main__":
