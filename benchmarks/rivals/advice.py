@@ -62,8 +62,11 @@ def _rule(method, mine):
             "On your own data, compare both on validation rows."
         )
     if graphs:
-        return f"Take it for data like {', '.join(graphs)}; elsewhere SelfLinkDist is the choice."
-    return "No number of labels and no graph speaks for it in general."
+        return (
+            f"It is better more often than worse on {', '.join(graphs)}, which is too little for a "
+            "rule. On your own data, compare both on validation rows."
+        )
+    return "It is better more often than worse with no number of labels and on no graph."
 
 
 def _balance(mine, place, value):

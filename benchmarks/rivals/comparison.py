@@ -114,12 +114,11 @@ def _differences(ours, theirs):
 def best_rival(rows, name, labels, number):
     """The row of the best rival of a class of information in a cell, or None.
 
-    None if a rival is missing, which could be the best. CoLinkDist may be missing: it is better
-    than SelfLinkDist in no cell.
+    None if a rival is missing, which could be the best.
     """
     rivals = [method for method in CLASSES[number] if method not in (OURS, LINKED)]
     missing = [m for m in rivals if (name, labels, m) not in rows]
-    if set(missing) - {"CoLinkDist"} - set(FOR_CLASSES if name == "counties" else ()):
+    if set(missing) - set(FOR_CLASSES if name == "counties" else ()):
         return None
     found = [rows[name, labels, m] for m in rivals if m not in missing]
     return max(found, key=lambda row: row.mean, default=None)

@@ -136,9 +136,9 @@ def _totals(rows):
     lines = [
         "Numbers of graphs on which SelfLinkDist is better / level / worse than the rival with the "
         "highest mean test score on that graph, of the graphs on which all rivals of the column "
-        "were measured (CoLinkDist may be missing). That rival is known only afterwards, which "
-        "favours it. In the first two columns SelfLinkDist knows more than the rivals, because it "
-        "uses links in training. Each rival by itself:",
+        "were measured. That rival is known only afterwards, which favours it. In the "
+        "first two columns SelfLinkDist knows more than the rivals, because it uses links in "
+        "training. Each rival by itself:",
         "",
         "| rival | knows | " + " | ".join(map(labels_in_words, LABELS)) + " |",
         "|" + " --- |" * (len(LABELS) + 2),
